@@ -1,0 +1,31 @@
+"""What can go wrong, as a user meets it. Each message carries the offending value, where it was and the remedy."""
+
+
+class TunerError(Exception):
+    """Base of all errors that a command turns into one sentence and an exit code."""
+
+    exit_code = 2
+
+
+class ConfigError(TunerError):
+    """Bad usage, or a bad job file: exit 2."""
+
+    exit_code = 2
+
+
+class SourceError(TunerError):
+    """Nothing could be read from the sources: exit 3."""
+
+    exit_code = 3
+
+
+class ActuationError(TunerError):
+    """The plant or an actuator refused: exit 4."""
+
+    exit_code = 4
+
+
+class ContractError(TunerError):
+    """A bug of ours: stop."""
+
+    exit_code = 70

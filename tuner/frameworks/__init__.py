@@ -1,0 +1,1 @@
+"""What each framework calls our signals and knobs: one file a framework, data first, code only for oddities."""

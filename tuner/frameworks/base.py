@@ -1,0 +1,89 @@
+"""What an adapter says of a framework: names of signals and knobs, line formats, how to read its configuration."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from simulators.plant import Change, Mode, Setpoints, Topology
+from tuner.records import LineParser, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """One raw key and the neutral signal it is. Several `add=True` aliases of one signal sum inside a record."""
+
+    key: str
+    """Exact, or with `*` for one path part (`train/*/off_policy/mean`)."""
+    signal: str
+    scale: float = 1.0
+    trust: float = 1.0
+    add: bool = False
+    counter: bool = False
+    """True for a running total: ingest takes differences per writer and copes with resets."""
+    only: Mode | None = None
+    """Use this alias only in that mode (verl's `timing_s/gen` is a phase when serial, a wait when overlapped)."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnobKey:
+    """The framework's own name of one of our knobs."""
+
+    knob: str
+    key: str
+    change: Change
+    data_changing: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """One kind of console line (or block of lines) that the framework prints."""
+
+    name: str
+    markers: tuple[str, ...]
+    """A line that holds none of these cannot start this format (plain substrings: they are searched first)."""
+    parser: Callable[[], LineParser]
+    block: bool = False
+    """True when lines after the marker belong to it: then each line goes to `feed` until a flush."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What ingest knows of a whole reading when it asks an adapter for its mode and facts."""
+
+    keys: frozenset[str] = frozenset()
+    """All raw keys seen."""
+    config: Mapping[str, object] = field(default_factory=dict)
+    """All configurations merged, later ones win."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Latest raw value of each key."""
+
+
+class Interpret(Protocol):
+    """An oddity: adds or corrects neutral signals of one record, given the raw record, what the aliases found, the mode."""
+
+    def __call__(self, record: Record, found: Mapping[str, float], mode: Mode) -> Mapping[str, float]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """One framework as data."""
+
+    name: str
+    aliases: tuple[Alias, ...]
+    knobs: tuple[KnobKey, ...] = ()
+    formats: tuple[LineFormat, ...] = ()
+    signature: tuple[str, ...] = ()
+    """Raw keys, or prefixes ending in `/` `.` or `_`, that only this framework writes; each hit counts for detection."""
+    config_signature: tuple[str, ...] = ()
+    """Configuration keys (or prefixes) that only this framework has."""
+    step_keys: tuple[str, ...] = ("step", "global_step", "training/global_step", "train/global_step")
+    """Raw keys that hold the step number where the record itself has none."""
+    time_keys: tuple[str, ...] = ("time", "timestamp", "_timestamp")
+    engine: bool = False
+    """True for an inference engine: its records are scrapes, not trainer steps."""
+    mode: Callable[[Observed], Mode] = lambda observed: Mode.UNKNOWN
+    version: Callable[[Observed], str | None] = lambda observed: None
+    facts: Callable[[Observed], tuple[Topology, Setpoints]] = lambda observed: (Topology(), Setpoints())
+    """Topology and knobs in force, from configuration and from keys that state them; unknown stays None."""
+    interpret: Interpret | None = None

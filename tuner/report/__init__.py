@@ -1,0 +1,1 @@
+"""The answer told in words, JSON and pictures."""

@@ -1,0 +1,1 @@
+"""Bytes in, raw records out: one file a kind of source."""

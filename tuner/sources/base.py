@@ -1,0 +1,42 @@
+"""What a source is: a readable thing that yields raw items in its own order, in bounded memory."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from tuner.records import Item, LineParser
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A framework's line format as a source sees it (the same fields as frameworks.base.LineFormat plus the owner)."""
+
+    framework: str
+    name: str
+    markers: tuple[str, ...]
+    parser: Callable[[], LineParser]
+    block: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A file (or standard input) ready to be read once, front to back."""
+
+    stream: BinaryIO
+    """Buffered; `peek` was used for detection, nothing is consumed."""
+    origin: str
+    """Path as the user wrote it, or `-`."""
+    path: Path | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of source: how to know it from its first bytes and name, and how to read it."""
+
+    name: str
+    """As `source[].kind` in the answer: console, jsonl, csv, tensorboard, wandb-run, wandb-summary, trainer-state, prometheus, config."""
+    claims: Callable[[str, bytes], float]
+    """(file name, first 64 KiB) -> 0..1: how sure it is that this is its kind."""
+    read: Callable[[Opened, Iterable[Format]], Iterator[Item]]
