@@ -123,7 +123,7 @@ class Recommendation:
     proposed: float | str | None
     unit: str
     gain_frac: Interval | None
-    """Gain in useful rollouts per second, as a share of now; None: one operating point cannot tell (reason says what would)."""
+    """Gain in useful rollouts per second, as a share of now; None: not tellable from this data (reason: what would)."""
     reason: str
     risks: tuple[str, ...] = ()
     cost_s: float | None = None

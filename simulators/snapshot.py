@@ -1,4 +1,4 @@
-"""What is known of a job at one moment: signals with trust and origin, the rows they came from, notes of the reading."""
+"""What is known of a job at one moment: signals with trust and origin, their rows, and notes of the reading."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

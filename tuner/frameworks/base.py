@@ -60,9 +60,21 @@ class Observed:
 
 
 class Interpret(Protocol):
-    """An oddity: adds or corrects neutral signals of one record, given the raw record, what the aliases found, the mode."""
+    """An oddity: adds or corrects the neutral signals of one record, given what the aliases found and the mode."""
 
     def __call__(self, record: Record, found: Mapping[str, float], mode: Mode) -> Mapping[str, float]: ...
+
+
+def unknown_mode(_: Observed) -> Mode:
+    return Mode.UNKNOWN
+
+
+def unknown_version(_: Observed) -> str | None:
+    return None
+
+
+def unknown_facts(_: Observed) -> tuple[Topology, Setpoints]:
+    return Topology(), Setpoints()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +86,7 @@ class Framework:
     knobs: tuple[KnobKey, ...] = ()
     formats: tuple[LineFormat, ...] = ()
     signature: tuple[str, ...] = ()
-    """Raw keys, or prefixes ending in `/` `.` or `_`, that only this framework writes; each hit counts for detection."""
+    """Raw keys, or prefixes ending in `/` `.` or `_`, that only this framework writes; each hit counts."""
     config_signature: tuple[str, ...] = ()
     """Configuration keys (or prefixes) that only this framework has."""
     step_keys: tuple[str, ...] = ("step", "global_step", "training/global_step", "train/global_step")
@@ -82,8 +94,8 @@ class Framework:
     time_keys: tuple[str, ...] = ("time", "timestamp", "_timestamp")
     engine: bool = False
     """True for an inference engine: its records are scrapes, not trainer steps."""
-    mode: Callable[[Observed], Mode] = lambda observed: Mode.UNKNOWN
-    version: Callable[[Observed], str | None] = lambda observed: None
-    facts: Callable[[Observed], tuple[Topology, Setpoints]] = lambda observed: (Topology(), Setpoints())
+    mode: Callable[[Observed], Mode] = unknown_mode
+    version: Callable[[Observed], str | None] = unknown_version
+    facts: Callable[[Observed], tuple[Topology, Setpoints]] = unknown_facts
     """Topology and knobs in force, from configuration and from keys that state them; unknown stays None."""
     interpret: Interpret | None = None

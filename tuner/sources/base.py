@@ -36,7 +36,7 @@ class Kind:
     """One kind of source: how to know it from its first bytes and name, and how to read it."""
 
     name: str
-    """As `source[].kind` in the answer: console, jsonl, csv, tensorboard, wandb-run, wandb-summary, trainer-state, prometheus, config."""
+    """As `source[].kind` in the answer: console, jsonl, csv, tensorboard, wandb-run, trainer-state, prometheus, ..."""
     claims: Callable[[str, bytes], float]
     """(file name, first 64 KiB) -> 0..1: how sure it is that this is its kind."""
     read: Callable[[Opened, Iterable[Format]], Iterator[Item]]
