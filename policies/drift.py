@@ -52,5 +52,5 @@ def _drift(snapshot: Snapshot, name: str) -> Finding | None:
     before, after = moved
     times = f" ({after / before:.2g}x)" if before > 0 and after >= 0 else ""
     detail = f"The {WATCHED[name]} went from {before:.4g} to {after:.4g}{times} within the window."
-    evidence = {"signal": name, "before": before, "after": after}
+    evidence: dict[str, float | str] = {"signal": name, "before": before, "after": after}
     return Finding("drift", Severity.INFO, f"The {WATCHED[name]} drifts", detail, evidence)
