@@ -53,7 +53,7 @@ def _by_verdict(case: Case) -> list[DoNot]:
 def missing(case: Case) -> tuple[Missing, ...]:
     """The signals that would decide what this data leaves open, most telling first."""
     mode = case.topology.mode
-    wanted = ENGINE if mode is Mode.ENGINE else OVERLAPPED if mode is Mode.OVERLAPPED else SERIAL
+    wanted: tuple[Missing, ...] = ENGINE if mode is Mode.ENGINE else OVERLAPPED if mode is Mode.OVERLAPPED else SERIAL
     if mode is Mode.UNKNOWN:
         wanted = (*UNKNOWN, *(m for m in wanted if m not in UNKNOWN))
     known = case.snapshot.signals
