@@ -1,0 +1,26 @@
+"""Answers about the handed files, asked once a run: several tests read each."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.stories.answers import Answer, ask, case_text, without_comments
+
+AskCase = Callable[[str], Answer]
+
+
+@pytest.fixture(scope="session")
+def answer_of(tmp_path_factory: pytest.TempPathFactory) -> AskCase:
+    """Answer about a case file by its name, told to the product under a neutral name and without comments."""
+    folder = tmp_path_factory.mktemp("jobs")
+    known: dict[str, Answer] = {}
+
+    def answer(name: str) -> Answer:
+        if name not in known:
+            neutral = folder / f"job{len(known)}{Path(name).suffix}"
+            neutral.write_text(without_comments(case_text(name)), encoding="utf-8")
+            known[name] = ask(neutral)
+        return known[name]
+
+    return answer
