@@ -1,4 +1,4 @@
-"""Stories: a real file goes in through the command, the right reading comes out; its name and comments do not matter."""
+"""Stories: a real file goes in, the right reading comes out; its name and its comments do not matter."""
 
 import json
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from tests.stories.answers import (
     codes,
     figure,
     moves,
+    rank_of,
     without_comments,
     wrong_moves,
 )
@@ -63,8 +64,8 @@ def test_no_wrong_move_is_among_the_first_three(name: str, answer_of: AskCase) -
 
 @pytest.mark.parametrize("name", sorted(n for n, case in EXPECTED.items() if case["first"]))
 def test_the_clear_first_move_comes_first(name: str, answer_of: AskCase) -> None:
-    ranked = moves(answer_of(name))
-    assert ranked and ranked[0].is_(EXPECTED[name]["first"]), ranked
+    answer = answer_of(name)
+    assert rank_of(answer, [EXPECTED[name]["first"]]) == 1, moves(answer)
 
 
 @pytest.mark.parametrize("name", sorted(n for n, case in EXPECTED.items() if case["mode"] == "serial"))

@@ -15,7 +15,7 @@ from policies.estimators import estimate
 from policies.recommendations import advise
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot, snapshot_of
-from tests.stories.answers import CASES, case_text, moves, without_comments, wrong_moves
+from tests.stories.answers import CASES, case_text, moves, rank_of, without_comments, wrong_moves
 
 Cells = Mapping[str, str]
 TABLES: dict[str, dict[str, Any]] = json.loads((CASES / "expected.json").read_text(encoding="utf-8"))["tables"]
@@ -45,7 +45,7 @@ def trl_async(row: Cells) -> Job:
 
     | column | is |
     |---|---|
-    | step_s | the step *without* weight sync: wall = step_s + weight_sync_s / sync_every; where the sync is blank, step_s |
+    | step_s | the step *without* weight sync: wall = step_s + weight_sync_s / sync_every; no sync known: step_s |
     | (step_s blank) | the sum of fwd_bwd_s, rollout_wait_s and the amortised sync, only when all three are known |
     | fwd_bwd_s, rollout_wait_s | trainer_busy_s, trainer_wait_s |
     | weight_sync_s / sync_every | weight_sync_s (amortised); sync_every is the sync interval |
@@ -63,7 +63,8 @@ def trl_async(row: Cells) -> Job:
     elif busy is not None and wait is not None and amortised is not None:
         step = busy + wait + amortised
     mfu_pct, cap, replicas = number(row, "mfu_pct"), whole(row, "max_inflight"), whole(row, "replicas")
-    assert cap is not None and replicas is not None
+    assert cap is not None
+    assert replicas is not None
     setpoints = Setpoints(
         engines=replicas,
         max_in_flight=cap,
@@ -169,8 +170,8 @@ def test_no_wrong_move_on_a_row_is_among_the_first_three(table: str, name: str) 
 
 @pytest.mark.parametrize(("table", "name"), [(t, n) for t, n in ROWS if "first" in TABLES[t]["rows"][n]])
 def test_the_clear_first_move_on_a_row_comes_first(table: str, name: str) -> None:
-    ranked = moves(advice_on(table, name))
-    assert ranked and ranked[0].is_(TABLES[table]["rows"][name]["first"]), ranked
+    advice = advice_on(table, name)
+    assert rank_of(advice, [TABLES[table]["rows"][name]["first"]]) == 1, moves(advice)
 
 
 @pytest.mark.parametrize(("name", "wall_s", "steps_s"), [("r1-dp2", 25.0, 12_480), ("r1-dp3-inflight384", 6.35, 3_180)])
@@ -199,4 +200,5 @@ def test_the_trainer_gets_one_small_step_not_the_naive_split() -> None:
     """96:32 measured wait 7.8 %: one step to the trainer and measure again, not 30 GPUs at once."""
     advice = advice_on("A19_verl_fully_async_tables.csv", "30B-A3B-8k/fully_async")
     proposed = [r.proposed for r in advice.recommendations if r.knob == "gpus_trainer"]
-    assert proposed and all(isinstance(gpus, int | float) and 32 < gpus <= 48 for gpus in proposed)
+    assert proposed
+    assert all(isinstance(gpus, int | float) and 32 < gpus <= 48 for gpus in proposed)
