@@ -1,14 +1,11 @@
-"""How the stories ask for advice and read the answer: the command in-process, moves, figures and everything said."""
+"""How the stories read an answer: its moves, its figures and everything it says; and the case files themselves."""
 
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from typer.testing import CliRunner
-
 from policies.base import Advice
-from tuner.cli import app
 
 CASES = Path(__file__).parents[1] / "data" / "cases"
 FIRST = 3
@@ -28,13 +25,6 @@ class Move(NamedTuple):
     def is_(self, pattern: str) -> bool:
         """True for `knob` (any direction) or `knob:direction`."""
         return pattern in (self.knob, f"{self.knob}:{self.direction}")
-
-
-def ask(*arguments: str | Path) -> Answer:
-    """The answer of `equipoise advise ... --json`; fails with what the command printed when it does not end well."""
-    result = CliRunner().invoke(app, ["advise", *map(str, arguments), "--json"], catch_exceptions=False)
-    assert result.exit_code == 0, f"exit {result.exit_code}: {result.stderr}"
-    return read_answer(result.stdout)
 
 
 def read_answer(text: str) -> Answer:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories.answers import Answer, ask, case_text, without_comments
+from tests.stories.answers import Answer, case_text, without_comments
+from tests.stories.command import ask
 
 AskCase = Callable[[str], Answer]
 

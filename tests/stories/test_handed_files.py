@@ -11,7 +11,6 @@ import pytest
 from tests.stories.answers import (
     CASES,
     Answer,
-    ask,
     bare,
     case_text,
     codes,
@@ -21,6 +20,7 @@ from tests.stories.answers import (
     without_comments,
     wrong_moves,
 )
+from tests.stories.command import ask
 from tests.stories.conftest import AskCase
 
 EXPECTED: dict[str, dict[str, Any]] = json.loads((CASES / "expected.json").read_text(encoding="utf-8"))["files"]
