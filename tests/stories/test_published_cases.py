@@ -153,7 +153,7 @@ def glm5(delivered_per_s: float, trainer_gpus_min: int | None) -> Advice:
 
 
 def test_case3_at_960_in_flight_the_sandboxes_are_the_wall() -> None:
-    """48 trainer + 24 generator GPUs, group 8; start-up of up to an hour, a tail of 7,500 s, the trainer idle 30-60 %."""
+    """48 trainer + 24 generator GPUs, group 8; start-up of up to an hour, a tail of 7,500 s, trainer idle 30-60 %."""
     advice = advise(
         Topology(framework="verl", mode=Mode.OVERLAPPED, gpus_total=72, gpu_model="GB300", gpus_per_engine=4),
         Setpoints(gpus_trainer=48, gpus_generator=24, engines=6, group_size=8, max_in_flight=960),
@@ -168,7 +168,7 @@ def test_case3_at_960_in_flight_the_sandboxes_are_the_wall() -> None:
 
 
 def test_case4_partial_rollout_is_on_and_the_trainer_still_waits() -> None:
-    """32 trainer + 64 generator H200, batch 64 = 8 x 8, 492.2 s a batch, wait 60 %, 12 tool calls, sync every 5 steps."""
+    """32 trainer + 64 generator H200, batch 64 = 8 x 8, 492.2 s a batch, wait 60 %, 12 tool calls, sync every 5."""
     advice = advise(
         Topology(framework="slime", mode=Mode.OVERLAPPED, gpus_total=96, gpu_model="H200", gpus_per_engine=8),
         Setpoints(
