@@ -39,7 +39,7 @@ def generator_cause(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause:
         cause = rule(setpoints, snapshot)
         if cause is not None and cause.share_frac >= NAMEABLE:
             return cause
-    return GeneratorCause(Verdict.GENERATION_BOUND, 1.0, 0.6, "no single cause inside the generator stands out")
+    return GeneratorCause(Verdict.GENERATION_BOUND, 1.0, 0.6, "nothing in the data names one cause inside it")
 
 
 def _sandbox(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:

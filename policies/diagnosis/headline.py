@@ -17,7 +17,7 @@ SAID = {
     Verdict.PREFILL_BOUND: "The engines are busy reading prompts",
     Verdict.KV_BOUND: "The KV pool is full",
     Verdict.KV_THRASH: "The KV pool is full and work is done twice",
-    Verdict.CONCURRENCY_CAPPED: "Too little is in flight: a cap, not the GPUs, is the limit",
+    Verdict.CONCURRENCY_CAPPED: "Too little is in flight",
     Verdict.CLIENT_BOUND: "Requests do not reach the engines fast enough",
     Verdict.SLOW_ENGINE: "The engines decode far slower than they should",
     Verdict.ENV_BOUND: "Tools and environments are the bottleneck",

@@ -6,7 +6,7 @@ from math import exp, log
 from policies.allocation import central
 from policies.base import Direction, Interval, Recommendation, Verdict
 from policies.diagnosis.generator import FEW_RESIDENTS, residents_per_engine
-from policies.recommendations.case import Case, Ranked, at_most, freed
+from policies.recommendations.case import UNTOLD, Case, Ranked, at_most, freed
 from simulators.plant import Change, Mode
 
 HALF_RATE_REQUESTS = tuple(exp(log(8.0) + (log(128.0) - log(8.0)) * (i + 0.5) / 9) for i in range(9))
@@ -189,7 +189,7 @@ def _rarely_full(case: Case) -> Iterator[Ranked]:
             f"About {each:.0f} requests per engine leave decode batches small; twice as many decode more per second."
         )
     else:
-        gain, expected, now = None, 0.4 * case.generator_frac, None
+        gain, expected, now = None, 2.0 * UNTOLD * case.generator_frac, None
         reason = (
             "If the engines have room (few running, none waiting, KV pool under half), more in flight is cheaper than "
             "more GPUs. Their /metrics would tell, and by how much."

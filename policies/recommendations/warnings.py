@@ -55,7 +55,7 @@ def missing(case: Case) -> tuple[Missing, ...]:
     mode = case.topology.mode
     wanted = ENGINE if mode is Mode.ENGINE else OVERLAPPED if mode is Mode.OVERLAPPED else SERIAL
     if mode is Mode.UNKNOWN:
-        wanted = (*UNKNOWN, *wanted)
+        wanted = (*UNKNOWN, *(m for m in wanted if m not in UNKNOWN))
     known = case.snapshot.signals
     gaps = [m for m in wanted if m.signal not in known and not _known_fact(case, m.signal)]
     return tuple(gaps[:5])
