@@ -179,6 +179,7 @@ def test_the_wall_step_of_a_row_adds_its_share_of_the_weight_sync(name: str, wal
     """Checked against the printed time of 500 steps: 3 h 28 and 53 min."""
     job = job_of("A12_trl_asyncgrpo_5runs.csv", name)
     step = estimate(*job).get("step_s")
+    assert step is not None
     assert step == pytest.approx(wall_s, rel=0.005)
     assert 500 * step == pytest.approx(steps_s, rel=0.01)
 
