@@ -100,22 +100,19 @@ def said(answer: Answer, *codes_or_knobs: str) -> str:
 
 
 def case_text(name: str) -> str:
-    return (CASES / name).read_text(encoding="utf-8")
+    """As stored, carriage returns included."""
+    return (CASES / name).read_bytes().decode()
 
 
 def without_comments(text: str) -> str:
     """The bytes of the job alone: no `#` lines that a person wrote, no `_source` field."""
-    kept = [line for line in text.splitlines(keepends=True) if not line.startswith("#") or _of_format(line)]
-    return "".join(_without_source(line) for line in kept)
+    kept = [line for line in text.split("\n") if not line.startswith("#") or line.startswith(FORMAT_COMMENTS)]
+    return "\n".join(_without_source(line) for line in kept)
 
 
 def bare(text: str) -> str:
     """Not one `#` line, those of the format included."""
-    return "".join(line for line in without_comments(text).splitlines(keepends=True) if not line.startswith("#"))
-
-
-def _of_format(line: str) -> bool:
-    return line.startswith(FORMAT_COMMENTS)
+    return "\n".join(line for line in without_comments(text).split("\n") if not line.startswith("#"))
 
 
 def _without_source(line: str) -> str:
@@ -123,4 +120,4 @@ def _without_source(line: str) -> str:
         return line
     record = json.loads(line)
     del record["_source"]
-    return json.dumps(record) + "\n"
+    return json.dumps(record)

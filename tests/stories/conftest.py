@@ -20,7 +20,7 @@ def answer_of(tmp_path_factory: pytest.TempPathFactory) -> AskCase:
     def answer(name: str) -> Answer:
         if name not in known:
             neutral = folder / f"job{len(known)}{Path(name).suffix}"
-            neutral.write_text(without_comments(case_text(name)), encoding="utf-8")
+            neutral.write_bytes(without_comments(case_text(name)).encode())
             known[name] = ask(neutral)
         return known[name]
 

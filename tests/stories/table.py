@@ -38,7 +38,7 @@ def files() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         for name, case in EXPECTED["files"].items():
             neutral = Path(folder) / f"job{Path(name).suffix}"
-            neutral.write_text(without_comments(case_text(name)), encoding="utf-8")
+            neutral.write_bytes(without_comments(case_text(name)).encode())
             yield row(name.split("_")[0], *judged(case, ask(neutral)))
 
 
