@@ -35,9 +35,8 @@ def main() -> int:
     if not COMMAND.exists():
         print(f"{COMMAND} is not there: run `make setup` first", file=sys.stderr)
         return 2
-    print(
-        f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}\n{HEADER}"
-    )
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}")
+    print(HEADER)
     best_of_5 = min((run(["--help"]) for _ in range(5)), key=lambda taken: taken.seconds)
     show("equipoise --help, best of 5", best_of_5)
     with tempfile.TemporaryDirectory(prefix="equipoise-bench-") as folder:

@@ -13,11 +13,12 @@ VARIANTS = 200
 SECONDS = re.compile(r"(?P<key>(?:timing_s/\w+|perf/time_per_step|response_length/mean):)(?P<number>[\d.e-]+)")
 
 CHATTER = (
-    "(WorkerDict pid={pid}) INFO 08-27 11:{m:02d}:{s:02d} [loggers.py:116] Engine 000: Avg prompt throughput: {a}.{b} tokens/s, "
-    "Avg generation throughput: {c}.{b} tokens/s, Running: {r} reqs, Waiting: 0 reqs, GPU KV cache usage: {k}.{b}%",
-    "(WorkerDict pid={pid}) /usr/lib/python3/torch/utils/checkpoint.py:{c}: UserWarning: None of the inputs have requires_grad",
+    "(WorkerDict pid={pid}) INFO 08-27 11:{m:02d}:{s:02d} [loggers.py:116] Engine 000: Avg prompt throughput: "
+    "{a}.{b} tokens/s, Avg generation throughput: {c}.{b} tokens/s, Running: {r} reqs, "
+    "Waiting: 0 reqs, GPU KV cache usage: {k}.{b}%",
+    "(WorkerDict pid={pid}) torch/utils/checkpoint.py:{c}: UserWarning: None of the inputs have requires_grad=True",
     "(TaskRunner pid={pid}) [prompt] How many times does the letter r occur in 'strawberry {a}'? Think step by step.",
-    "(TaskRunner pid={pid}) [response] I count them one by one: s, t, r ({r}), a, w, b, e, r, r - so the answer is {k}.",
+    "(TaskRunner pid={pid}) [response] One by one: s, t, r ({r}), a, w, b, e, r, r - so the answer is {k}.",
     "Training Progress:  {k}%|####      | {r}/{c} [{m:02d}:{s:02d}<1:{s:02d}:{m:02d},  {a}.{b}s/it]",
     "(WorkerDict pid={pid}) After generate_sequences, memory allocated (GB): {a}.{b}, memory reserved (GB): {k}.{b}",
     "",
