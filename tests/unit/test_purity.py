@@ -9,10 +9,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LOWER = ("simulators", "policies")
-WORLD = set(
-    "asyncio datetime http importlib io logging os pathlib prometheus_api_client prometheus_client pydantic random ray "
-    "requests rich shutil socket sqlite3 subprocess sys tempfile threading time tuner typer urllib optuna".split()
-)
+WORLD = {
+    *("asyncio", "datetime", "http", "importlib", "io", "logging", "os", "pathlib", "random", "shutil", "socket"),
+    *("sqlite3", "subprocess", "sys", "tempfile", "threading", "time", "urllib"),
+    *("optuna", "prometheus_api_client", "prometheus_client", "pydantic", "ray", "requests", "rich", "typer", "tuner"),
+}
 HEAVY = {"pydantic", "numpy", "google.protobuf", "tensorboardX", "jinja2", "ruamel", "tomlkit", "prometheus_client"}
 
 
