@@ -1,5 +1,6 @@
 """What holds for the house as a whole: its lock, its packages, its archive, its Makefile."""
 
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -7,6 +8,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+from tuner.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -74,13 +77,16 @@ def test_every_package_is_typed() -> None:
 
 
 def test_the_version_stands_in_one_place_and_the_changelog_tells_of_it() -> None:
-    version = PROJECT["project"]["version"]
-    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
-    literal = re.compile(
-        rf"""^\s*\w*version\w*\s*(?::\s*\w+\s*)?=\s*["']{re.escape(version)}["']""", re.MULTILINE | re.I
-    )
-    sources = [path for path in tracked_files() if path.suffix == ".py"]
-    assert [str(path) for path in sources if literal.search(path.read_text())] == []
+    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert PROJECT["tool"]["hatch"]["version"]["path"] == "tuner/version.py"
+    assert re.search(rf"^## {re.escape(VERSION)}\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    literal = re.compile(rf"""version\w*\s*(?::\s*\w+\s*)?=\s*["']{re.escape(VERSION)}["']""", re.IGNORECASE)
+    places = [path for path in tracked_files() if path.suffix in {".py", ".toml"} and literal.search(path.read_text())]
+    assert [str(path.relative_to(ROOT)) for path in places] == ["tuner/version.py"]
+
+
+def test_the_installed_distribution_has_that_version() -> None:
+    assert importlib.metadata.version("equipoise") == VERSION
 
 
 def test_the_license_is_apache_2_in_full() -> None:
