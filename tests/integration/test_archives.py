@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tuner.version import VERSION
+
 ROOT = Path(__file__).resolve().parents[2]
 MEGA = 1_000_000
 
@@ -69,6 +71,13 @@ def test_the_wheel_holds_the_three_packages_their_marks_and_the_license(dist: Pa
     for package in ("simulators", "policies", "tuner"):
         assert f"{package}/py.typed" in names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+def test_both_archives_carry_the_version_of_the_code(dist: Path) -> None:
+    assert {path.name for path in dist.iterdir()} == {
+        f"equipoise-{VERSION}-py3-none-any.whl",
+        f"equipoise-{VERSION}.tar.gz",
+    }
 
 
 def test_the_wheel_holds_every_file_of_the_packages(dist: Path) -> None:
