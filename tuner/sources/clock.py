@@ -10,8 +10,8 @@ YEAR_UNKNOWN = 2000
 """Stands in where a log prints month and day only: a leap year, so that February 29 exists. Only differences count."""
 
 TIME = re.compile(
-    r"""[\s\[(]*
-    (?:[A-Z]{4,8}[:\s]\s*|[IWEF](?=\d{4}\s))?            # a level word, or klog's letter
+    r"""[\s\[(]{0,12}
+    (?:[A-Z]{4,8}[:\s]\s{0,12}|[IWEF](?=\d{4}\s))?            # a level word, or klog's letter
     [\[(]?
     (?:(?P<y>\d{4})[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T\s]\s?
       |(?P<umo>\d\d)/(?P<ud>\d\d)/(?P<uy>\d{4}|\d\d)\s

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tuner.records import Line
 from tuner.sources.clock import Clock
@@ -10,7 +11,7 @@ from tuner.sources.clock import Clock
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor moves
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # window titles, links
-    r"|\x1b[@-_=>()]?[0B]?|\x07"
+    r"|\x1b[()][A-Z0-9]|\x1b[@-_=>78]?|\x07"
 )
 _ORPHANS = re.compile(r"\[(?:0|1|2|22|3\d|39|4\d|9[0-7])(?:;\d{1,3})*m")
 """Colours whose escape character got lost on the way; looked for only beside a lone reset `[0m`."""
@@ -18,7 +19,7 @@ _ORPHANS = re.compile(r"\[(?:0|1|2|22|3\d|39|4\d|9[0-7])(?:;\d{1,3})*m")
 _REPEATED = re.compile(r"\s*\[repeated \d+x across cluster\](?:\s*\(Ray deduplicates.*)?$")
 
 _SPEAKER = re.compile(
-    r"""\s*(?:
+    r"""\s{0,40}(?:
     \((?P<ray>(?:[^()]|\([^()]{0,60}\)){0,80}?\bpid=\d+(?:,\s*ip=[^()\s]{1,45})?
       |(?:raylet|autoscaler|gcs_server|scheduler)(?:[\s,][^()]{0,60})?)\)\s?
     |\[(?P<mpi>\d+,\d+)\]<std(?:out|err)>:\s?
@@ -33,12 +34,27 @@ _SPEAKER = re.compile(
 _CRI = re.compile(r"(?P<time>\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d))\s(?:std(?:out|err)\s[FP]\s)")
 _NANO = re.compile(r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7,9}(?:Z|[+-]\d\d:\d\d))\s")
 _ISO = re.compile(r"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\s+(?=[\[(\w])")
-_JOURNAL = re.compile(r"(?P<time>[A-Z][a-z]{2}\s{1,2}\d{1,2}\s\d\d:\d\d:\d\d)\s\S{1,255}\s(?P<unit>[\w@.:/-]{1,100}\[\d+\]):\s")
+_JOURNAL = re.compile(
+    r"(?P<time>[A-Z][a-z]{2}\s{1,2}\d{1,2}\s\d\d:\d\d:\d\d)\s\S{1,255}\s(?P<unit>[\w@.:/-]{1,100}\[\d+\]):\s"
+)
 
-_BAR = re.compile(r"(?P<what>[^\r]{0,200}?)\s*(?:\d{1,3}%\|[^|]*\||\b\d+(?:/\d+|it)\s\[)")
+_BAR = re.compile(r"(?P<what>[^\r]{0,200}?)\s{0,8}(?:\d{1,3}%\|[^|]{0,400}\||\b\d+(?:/\d+|it)\s\[)")
 _BAR_END = re.compile(r"\[\d[\d:]*<[^\]\[]*\]|\[\d[\d:]*,[^\]\[]*\]")
 
 _MID_RECORD = re.compile(r"\s*[-+\d.,;:)\]}'\"|]")
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Where a physical line may be torn."""
+
+    first: bool = False
+    """It is the first of its file that says something."""
+    unended: bool = False
+    """It has no newline, or was too long."""
+
+
+WHOLE = Edges()
 
 
 class Cleaner:
@@ -51,7 +67,7 @@ class Cleaner:
         """Only look at the time of a line that nobody reads, so that days passing are noticed."""
         self._clock.read(text)
 
-    def lines(self, text: str, number: int, cut: bool = False) -> Iterator[Line]:
+    def lines(self, text: str, number: int, edges: Edges = WHOLE) -> Iterator[Line]:
         """Mostly one line; several where a progress bar shares the physical line with records; none where all is blank.
 
         The time that a line starts with stays in its text: formats may look for it.
@@ -65,15 +81,16 @@ class Cleaner:
         pieces = rewrites(text) if "\r" in text or "s/it" in text or "it/s" in text else [text]
         for i, piece in enumerate(pieces):
             if piece.strip():
-                yield self._line(piece, number, cut and i == len(pieces) - 1)
+                here = Edges(edges.first and i == 0, edges.unended and i == len(pieces) - 1)
+                yield self._line(piece, number, here)
 
-    def _line(self, text: str, number: int, cut: bool) -> Line:
-        if text.endswith(")") or text.endswith("]"):
+    def _line(self, text: str, number: int, edges: Edges) -> Line:
+        if text.endswith((")", "]")):
             text = _REPEATED.sub("", text)
         speaker, time_s, text = self._speaker(text)
         own_s = self._clock.read(text)
-        cut = cut or (number == 1 and own_s is None and _MID_RECORD.match(text) is not None)
-        return Line(text, number, speaker, time_s if own_s is None else own_s, cut)
+        headless = edges.first and own_s is None and speaker is None and _MID_RECORD.match(text) is not None
+        return Line(text, number, speaker, time_s if own_s is None else own_s, headless or edges.unended)
 
     def _speaker(self, text: str) -> tuple[str | None, float | None, str]:
         names: list[str] = []
