@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tuner.records import Item, Line, LineParser, Remark
-from tuner.sources import generic
 from tuner.sources.base import Format, Kind, Opened
+from tuner.sources.console import generic
+from tuner.sources.console.prefixes import Cleaner, Edges
 from tuner.sources.lines import Block, blocks, head_text, looks_binary, text_of
-from tuner.sources.prefixes import Cleaner, Edges
 
 PARSERS_MAX = 512
 """Parsers kept at once; a log with more speakers than this closes the one that was silent longest."""

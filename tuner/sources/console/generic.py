@@ -120,7 +120,7 @@ def _record(values: Mapping[str, float], line: Line, before: str = "", cut: bool
     if step is None and before:
         stated = _STEP_BEFORE.search(before[-200:])
         step = int(stated["step"]) if stated else None
-    labels = {"speaker": line.speaker} if line.speaker else {}
+    labels = {"writer": line.speaker} if line.speaker else {}
     return Record(values, step, line.time_s, labels, cut=cut or line.cut)
 
 
