@@ -17,13 +17,28 @@ from tuner.sources.lines import RawLine, head_text, looks_binary, raw_lines
 SERIES_MAX = 100_000
 """Series kept of one scrape; more are a mistake of labelling."""
 
-SPEAKERS = frozenset(
-    ["engine", "engine_id", "engine_index", "engine_type", "dp_rank", "tp_rank", "pp_rank", "moe_ep_rank", "rank", "replica", "worker", "worker_id", "worker_addr", "worker_url", "instance", "job", "pod", "node", "host", "hostname", "server", "server_id", "ip", "pid", "model_name", "model"]
+_RANKS = ("engine", "engine_id", "engine_index", "engine_type", "dp_rank", "tp_rank", "pp_rank", "moe_ep_rank", "rank")
+_PLACES = (
+    "worker",
+    "worker_id",
+    "worker_addr",
+    "worker_url",
+    "server",
+    "instance",
+    "job",
+    "pod",
+    "node",
+    "host",
+    "pid",
 )
+SPEAKERS = frozenset((*_RANKS, *_PLACES, "replica", "server_id", "hostname", "ip", "model_name", "model"))
 """Labels that say who speaks. Any other label splits one figure into parts, whose sum is kept beside them."""
 
 _DROPPED = ("_bucket", "_created")
 """Samples that no signal needs: the edges of histograms, the birth times of counters."""
+
+_INTERPRETER = "python_"
+"""What the client library says of the interpreter it runs in."""
 
 _SAMPLE = re.compile(
     r"(?P<series>[A-Za-z_:][\w:.]*\s?(?:\{(?:[^\"}]|\"(?:[^\"\\]|\\.)*\")*\})?)\s+(?P<value>[-+]?[\w.+-]+)"
@@ -74,10 +89,12 @@ class _Reading:
     first_broken: tuple[int, str] = (0, "")
     next_time_s: float | None = None
     overfull: bool = False
+    cut_at: int = 0
+    """Line that ends without newline or is too long: its value may be cut."""
 
 
 def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
-    """Per scrape one record a speaker; `step` counts the scrapes from 0. Raises SourceError when most lines are no samples."""
+    """Per scrape one record a speaker; `step` counts the scrapes from 0. SourceError when most lines are no samples."""
     del formats
     reading = _Reading(opened.origin)
     for raw in raw_lines(opened):
@@ -103,10 +120,15 @@ def _line(reading: _Reading, raw: RawLine) -> Iterator[Item]:
     match = _SAMPLE.fullmatch(text)
     series = series_of(match["series"]) if match else None
     value = number_of(match["value"].replace("+Inf", "inf")) if match else None
+    if raw.cut:
+        reading.cut_at = raw.number
+        return
     if match is None or series is None or value is None:
         yield from _between(reading, raw, text)
         return
     reading.good += 1
+    if series.name.startswith(_INTERPRETER):
+        return
     if series in reading.section.samples:
         yield from _close_section(reading)
     _add(reading, series, value, raw.number)
@@ -177,17 +199,15 @@ def _items(reading: _Reading) -> Iterator[Item]:
     if not scrape.samples:
         return
     origin = f"{reading.origin}:{scrape.number}"
-    speakers: dict[tuple[tuple[str, str], ...], dict[str, float]] = {}
+    speakers: dict[tuple[tuple[str, str], ...], list[tuple[_Series, float]]] = {}
     for series, value in scrape.samples.items():
-        if series.name.endswith(_DROPPED):
-            continue
         if series.name.endswith("_info") and series.part:
             yield from _info(series, value, origin, (reading.scrapes, scrape.time_s))
-            continue
-        speakers.setdefault(series.speaker, {})[series.key] = value
-    for speaker, values in speakers.items():
-        sums = _sums((s, v) for s, v in scrape.samples.items() if s.speaker == speaker)
-        yield Record(sums | values, reading.scrapes, scrape.time_s, dict(speaker), origin=origin)
+        elif not series.name.endswith(_DROPPED):
+            speakers.setdefault(series.speaker, []).append((series, value))
+    for speaker, samples in speakers.items():
+        values = _sums(samples) | {series.key: value for series, value in samples}
+        yield Record(values, reading.scrapes, scrape.time_s, dict(speaker), origin=origin)
     reading.scrapes += 1
 
 
@@ -195,8 +215,7 @@ def _sums(samples: Iterable[tuple[_Series, float]]) -> dict[str, float]:
     """Figures that labels split, put together again; quantiles do not add up and stay apart."""
     sums: dict[str, float] = {}
     for series, value in samples:
-        apart = not series.part or series.name.endswith(("_info", *_DROPPED)) or isnan(value)
-        if not apart and "quantile" not in dict(series.part):
+        if series.part and not isnan(value) and "quantile" not in dict(series.part):
             sums[series.name] = sums.get(series.name, 0.0) + value
     return sums
 
@@ -219,6 +238,8 @@ def _verdict(reading: _Reading) -> Iterator[Remark]:
         raise SourceError(f'{found}; read are lines `name{{label="x"}} value`, as an engine\'s /metrics answers')
     if reading.broken:
         yield Remark("broken-lines", f"{reading.broken} lines are no samples; the first: {excerpt!r}", place)
+    if reading.cut_at:
+        yield Remark("truncated-record", "the last sample is cut and left out", f"{reading.origin}:{reading.cut_at}")
     if reading.overfull:
         yield Remark("too-many-series", f"only {SERIES_MAX} series a scrape are kept", reading.origin)
 
