@@ -25,8 +25,8 @@ _DICT_PAIR = re.compile(
     rf"(['\"])(?P<key>[^'\"\n]+)\1\s*:\s*(?:[A-Za-z_][\w.]*\(\s*)?(?P<number>{NUMBER})(?P<end>\s*(?:,[^(){{}}'\"]*\))?[),}}\]]?)"
 )
 _WRAPPERS = frozenset(
-    "float16 float32 float64 bfloat16 int8 int16 int32 int64 uint8 longlong float int bool_ float_ "
-    "tensor array Decimal".split()
+    {"float16", "float32", "float64", "bfloat16", "float", "float_", "bool_", "tensor", "array", "Decimal"}
+    | {"int8", "int16", "int32", "int64", "uint8", "longlong", "int"}
 )
 """Calls that only wrap the number (or list) they are given."""
 
