@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from simulators.plant import Change, Mode, Setpoints, Topology
+from tuner.adapting import count_setting, flag_setting, plain_value, quotient, spelled
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
 from tuner.linetools import NUMBER, number_in
 from tuner.records import Configuration, Item, Line, Record
@@ -129,7 +130,7 @@ class _StartUp:
         self._ranks = _Ranks()
 
     def feed(self, line: Line) -> Iterable[Item]:
-        settings: dict[str, object] = {name: _plain(value) for name, value in _SETTING.findall(line.text)}
+        settings: dict[str, object] = {name: plain_value(value) for name, value in _SETTING.findall(line.text)}
         at = min((i for marker in START_MARKERS if (i := line.text.find(marker)) >= 0), default=0)
         ranks = _ranks_of(line.text[:at])
         if not settings or not self._ranks.speaks(ranks):
@@ -145,13 +146,6 @@ class _StartUp:
 
 
 _LIMITS = ("max_total_num_tokens", "max_running_requests")
-
-
-def _plain(text: str) -> object:
-    if text in ("True", "False"):
-        return text == "True"
-    number = float(text)
-    return int(number) if number.is_integer() else number
 
 
 def _prom(name: str, signal: str, counter: bool = False, trust: float = 1.0) -> tuple[Alias, ...]:
@@ -211,13 +205,13 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
     values = {key.replace("sglang_", "sglang:", 1): value for key, value in record.values.items()}
     extra: dict[str, float] = {}
     for signal, names in HISTOGRAMS:
-        means = (_quotient(values, f"sglang:{name}_sum", f"sglang:{name}_count") for name in names)
+        means = (quotient(values, f"sglang:{name}_sum", f"sglang:{name}_count") for name in names)
         mean = next((m for m in means if m is not None), None)
         if mean is not None:
             extra[signal] = mean
     finished = "sglang:e2e_request_latency_seconds_count"
     for signal, total in (("request_prompt_tokens_mean", "prompt"), ("request_output_tokens_mean", "generation")):
-        mean = _quotient(values, f"sglang:{total}_tokens_total", finished)
+        mean = quotient(values, f"sglang:{total}_tokens_total", finished)
         if mean is not None:
             extra.setdefault(signal, mean)
     usages = [values[k] for k in (*USAGES, *(f"sglang:{name}" for name in METRIC_USAGES)) if k in values]
@@ -229,25 +223,17 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
     return extra
 
 
-def _quotient(values: Mapping[str, float], above: str, below: str) -> float | None:
-    """None where nothing was counted yet: the mean of no event is unknown."""
-    count = values.get(below, 0.0)
-    return values[above] / count if above in values and count > 0.0 else None
-
-
 def facts(observed: Observed) -> tuple[Topology, Setpoints]:
-    config = {str(k).lstrip("-").replace("-", "_"): v for k, v in observed.config.items()}
-    tensor, pipeline = _count(config, "tp_size"), _count(config, "pp_size")
+    """With data-parallel attention the replicas share the tensor-parallel GPUs: they are not engines of their own."""
+    config = spelled(observed.config)
+    tensor, pipeline = count_setting(config, "tp_size"), count_setting(config, "pp_size")
     gpus = None if tensor is None else tensor * (pipeline or 1)
     topology = Topology(framework=NAME, mode=Mode.ENGINE, gpus_per_engine=gpus)
+    inside = flag_setting(config, "enable_dp_attention")
     return topology, Setpoints(
-        engines=_count(config, "dp_size"), max_in_flight_per_engine=_count(config, "max_running_requests")
+        engines=None if inside else count_setting(config, "dp_size"),
+        max_in_flight_per_engine=count_setting(config, "max_running_requests"),
     )
-
-
-def _count(config: Mapping[str, object], key: str) -> int | None:
-    value = config.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 FRAMEWORK = Framework(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from simulators.plant import Change, Mode, Setpoints, Topology
+from tuner.adapting import count_setting, plain_value, quotient, spelled
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
 from tuner.linetools import NUMBER
 from tuner.records import Configuration, Item, Line, Record
@@ -101,7 +102,7 @@ class _StartUp:
         self._pool: float | None = None
 
     def feed(self, line: Line) -> Iterable[Item]:
-        settings: dict[str, object] = {name: _plain(value) for name, value in _SETTING.findall(line.text)}
+        settings: dict[str, object] = {name: plain_value(value) for name, value in _SETTING.findall(line.text)}
         pool = _POOL.search(line.text)
         if (blocks := _BLOCKS.search(line.text)) is not None:
             settings["num_gpu_blocks"] = _whole(blocks.group(1))
@@ -130,13 +131,6 @@ def _pool_behind(most: re.Match[str] | None) -> float | None:
 
 def _whole(digits: str) -> int:
     return int(digits.replace(",", "") or 0)
-
-
-def _plain(text: str) -> object:
-    if text in ("True", "False"):
-        return text == "True"
-    number = float(text)
-    return int(number) if number.is_integer() else number
 
 
 def _prom(name: str, signal: str, counter: bool = False, trust: float = 1.0) -> tuple[Alias, ...]:
@@ -191,24 +185,18 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
     values = {key.replace("vllm_", "vllm:", 1): value for key, value in record.values.items()}
     extra: dict[str, float] = {}
     for signal, names in HISTOGRAMS:
-        means = (_quotient(values, f"vllm:{name}_sum", f"vllm:{name}_count") for name in names)
+        means = (quotient(values, f"vllm:{name}_sum", f"vllm:{name}_count") for name in names)
         mean = next((m for m in means if m is not None), None)
         if mean is not None:
             extra[signal] = mean
     for side in ("", "gpu_"):
-        hits = _quotient(values, f"vllm:{side}prefix_cache_hits_total", f"vllm:{side}prefix_cache_queries_total")
+        hits = quotient(values, f"vllm:{side}prefix_cache_hits_total", f"vllm:{side}prefix_cache_queries_total")
         if hits is not None:
             extra["prefix_hit_frac"] = hits
     tokens = _pool_of(record.labels) if "vllm:cache_config_info" in values else None
     if tokens is not None and "kv_capacity_tokens" not in found:
         extra["kv_capacity_tokens"] = tokens
     return extra
-
-
-def _quotient(values: Mapping[str, float], above: str, below: str) -> float | None:
-    """None where nothing was counted yet: the mean of no event is unknown."""
-    count = values.get(below, 0.0)
-    return values[above] / count if above in values and count > 0.0 else None
 
 
 def _pool_of(labels: Mapping[str, str]) -> float | None:
@@ -220,18 +208,14 @@ def _pool_of(labels: Mapping[str, str]) -> float | None:
 
 
 def facts(observed: Observed) -> tuple[Topology, Setpoints]:
-    config = {str(k).lstrip("-").replace("-", "_"): v for k, v in observed.config.items()}
-    tensor, pipeline = _count(config, "tensor_parallel_size"), _count(config, "pipeline_parallel_size")
+    config = spelled(observed.config)
+    tensor, pipeline = count_setting(config, "tensor_parallel_size"), count_setting(config, "pipeline_parallel_size")
     gpus = None if tensor is None else tensor * (pipeline or 1)
     topology = Topology(framework=NAME, mode=Mode.ENGINE, gpus_per_engine=gpus)
     return topology, Setpoints(
-        engines=_count(config, "data_parallel_size"), max_in_flight_per_engine=_count(config, "max_num_seqs")
+        engines=count_setting(config, "data_parallel_size"),
+        max_in_flight_per_engine=count_setting(config, "max_num_seqs"),
     )
-
-
-def _count(config: Mapping[str, object], key: str) -> int | None:
-    value = config.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 FRAMEWORK = Framework(
