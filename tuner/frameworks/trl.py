@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from simulators.plant import Change, Mode, Setpoints, Topology
 from tuner.adapting import count_setting, number_setting, spelled
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
-from tuner.linetools import dict_numbers
+from tuner.linetools import NUMBER, dict_numbers
 from tuner.records import Configuration, Item, Line, Record
 
 NAME = "trl"
@@ -27,11 +27,14 @@ _ASYNC_KEYS = (
     *("rollout_wait_s", "backpressure_s", "queue_size"),
 )
 _INFLIGHT = re.compile(r"max_inflight_tasks set to (\d+) \(max_staleness=(\d+) . samples_per_step=(\d+)\)")
+_QUOTED = re.compile(rf"(': )'({NUMBER})'")
+"""Newer transformers print each number as a text."""
+_KEY = re.compile(r"'[\w/ .-]+': ")
 _MAXSIZE = re.compile(r"maxsize=(\d+)")
 
 
 class _Console:
-    """Dict lines (several may share a line, the last may be cut); drops and a full buffer are counted up to the next."""
+    """Dict lines (several may share a line, the last may be cut); drops and a full buffer count towards the next."""
 
     def __init__(self) -> None:
         self._stale = 0
@@ -53,11 +56,11 @@ class _Console:
             names = ("max_inflight_tasks", "max_staleness", "samples_per_step")
             yield Configuration(dict(zip(names, map(int, found.groups()), strict=True)), NAME)
         else:
-            for piece in _dicts(text):
-                yield from self._record(piece, line)
+            for piece, broken in _dicts(text):
+                yield from self._record(piece, broken, line)
 
-    def _record(self, piece: str, line: Line) -> Iterable[Item]:
-        found = dict_numbers(piece)
+    def _record(self, piece: str, broken: bool, line: Line) -> Iterable[Item]:
+        found = dict_numbers(_QUOTED.sub(r"\1\2", piece))
         values = dict(found.values)
         if not _is_metrics(values):
             return
@@ -67,17 +70,20 @@ class _Console:
         if self._capacity:
             values["log/queue_maxsize"] = self._capacity
         self._stale = self._full = 0
-        yield Record(values, _whole(values.get("step")), line.time_s, framework=NAME, cut=found.cut)
+        yield Record(values, _whole(values.get("step")), line.time_s, framework=NAME, cut=found.cut or broken)
 
     def flush(self) -> Iterable[Item]:
         return ()
 
 
-def _dicts(text: str) -> list[str]:
-    """The flat dicts of a line, each from its brace to its own closing one or to where the next begins."""
+def _dicts(text: str) -> list[tuple[str, bool]]:
+    """The flat dicts of a line, each to its closing brace or to where the next begins; True: its start is missing."""
     starts = [found.start() for found in re.finditer(r"\{'", text)]
-    pieces = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
-    return [piece[: piece.find("}") + 1] if "}" in piece else piece for piece in pieces]
+    pieces = [(text[a:b], False) for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+    head = text[: starts[0]] if starts else text
+    if "}" in head and (first := _KEY.search(head)) is not None:
+        pieces.insert(0, ("{" + head[first.start() :], True))
+    return [(piece[: piece.find("}") + 1] if "}" in piece else piece, broken) for piece, broken in pieces]
 
 
 def _is_metrics(values: Mapping[str, float]) -> bool:
@@ -130,7 +136,7 @@ ALIASES = (
 )
 """`step_time` holds generation, scoring, forward and backward, not the optimizer's step, logging and saving (0.9); a
 progress bar's seconds per iteration are a running mean (0.7). `generation_tok_per_s` is a mean since the start (0.6).
-`queue_wait_time_s` is a mean per *sample* and `backpressure_s` per *group*: not seconds of a step, so not translated."""
+`queue_wait_time_s` is a mean per *sample*, `backpressure_s` per *group*: not seconds of a step, so not translated."""
 
 
 def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping[str, float]:
@@ -189,14 +195,14 @@ def _samples_per_step(config: Mapping[str, object], mode: Mode) -> int | None:
     return parts[0] * parts[1] * parts[2] if parts[0] and parts[1] and parts[2] else None
 
 
+SIGNATURE = ("completions/", "frac_reward_zero_std", "rewards/", "queue_wait_time_s", "training_tok/s")
+
 FRAMEWORK = Framework(
     name=NAME,
     aliases=ALIASES,
     knobs=(
         KnobKey("gpus_trainer", "--num_processes", Change.RESTART, note="of accelerate launch"),
-        KnobKey(
-            "gpus_generator", "trl vllm-serve --data_parallel_size", Change.RESTART, note="the engines' own server"
-        ),
+        KnobKey("gpus_generator", "trl vllm-serve --data_parallel_size", Change.RESTART),
         KnobKey("overlap", "trl.experimental.async_grpo.AsyncGRPOTrainer", Change.RESTART, data_changing=True),
         KnobKey("max_in_flight", "max_inflight_tasks", Change.RESTART, note="-1: max_staleness x samples per step"),
         KnobKey("staleness_bound", "max_staleness", Change.RESTART, data_changing=True),
