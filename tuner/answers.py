@@ -9,16 +9,26 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
 
 from policies.base import Direction, Severity, Verdict
 from simulators.plant import Change, Mode, TrainerResize
 
 SCHEMA_FILE = Path(__file__).parent / "answer_schema" / "advise.schema.json"
 
+
+def _printable(value: object) -> object:
+    """Text that any terminal and any JSON reader can take: a log or a file name may hold colours or broken bytes."""
+    if not isinstance(value, str):
+        return value
+    whole = value.encode("utf-8", "backslashreplace").decode()
+    return "".join(c if c.isprintable() else " " for c in whole)
+
+
+Text = Annotated[str, BeforeValidator(_printable)]
 Frac = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
-Scalar = FiniteFloat | str
-Value = bool | int | FiniteFloat | str | None
+Scalar = FiniteFloat | Text
+Value = bool | int | FiniteFloat | Text | None
 
 
 class _Part(BaseModel):
@@ -28,28 +38,28 @@ class _Part(BaseModel):
 class Source(_Part):
     """One thing that was read."""
 
-    kind: str
-    path: str
-    framework: str | None
-    version: str | None
+    kind: Text
+    path: Text
+    framework: Text | None
+    version: Text | None
     """Of the framework, where the source tells it."""
     rows: int
-    first: str | None
+    first: Text | None
     """Step or ISO time of the first record."""
-    last: str | None
+    last: Text | None
 
 
 class Job(_Part):
     """Facts of the job and the knobs in force; null where no source states them."""
 
     mode: Mode
-    framework: str | None
+    framework: Text | None
     gpus_total: int | None
     gpus_trainer: int | None
     gpus_generator: int | None
     gpus_prefill: int | None
     gpus_decode: int | None
-    gpu_model: str | None
+    gpu_model: Text | None
     engines: int | None
     gpus_per_engine: int | None
     trainer_gpu_step: int | None
@@ -75,13 +85,13 @@ class Job(_Part):
     checkpoint_interval: int | None
     validation_interval: int | None
     sandbox_quota: int | None
-    self_tuned: list[str]
+    self_tuned: list[Text]
     """Knobs that the framework's own controller moves."""
 
 
 class DroppedStep(_Part):
     step: int
-    why: str
+    why: Text
 
 
 class Window(_Part):
@@ -97,13 +107,13 @@ class Window(_Part):
 
 class Signal(_Part):
     value: FiniteFloat
-    unit: str
+    unit: Text
     age_s: FiniteFloat | None
     n: int
     """Steps or scrapes behind the value."""
     trust: Frac
     """1: raw seconds or counters; 0.5: a framework's own derived figure; less: known to mislead."""
-    derived_from: list[str]
+    derived_from: list[Text]
 
 
 class Rates(_Part):
@@ -118,11 +128,11 @@ class Rates(_Part):
 
 
 class Finding(_Part):
-    code: str
+    code: Text
     severity: Severity
-    title: str
-    detail: str
-    evidence: dict[str, Scalar]
+    title: Text
+    detail: Text
+    evidence: dict[Text, Scalar]
 
 
 class Interval(_Part):
@@ -135,17 +145,17 @@ class Interval(_Part):
 
 class ChangeCost(_Part):
     seconds: FiniteFloat | None
-    note: str
+    note: Text
 
 
 class Recommendation(_Part):
     rank: int
-    knob: str
+    knob: Text
     direction: Direction
     current: Value
     proposed: Value
-    unit: str
-    key: str | None
+    unit: Text
+    key: Text | None
     """The framework's own name of the knob."""
     change: Change | None
     """When it takes effect; null where neither the framework nor the knob tells."""
@@ -154,20 +164,20 @@ class Recommendation(_Part):
     gain_frac: Interval | None
     """Gain in useful rollouts per second as a share of now; null: this data cannot tell, the reason says what would."""
     cost: ChangeCost
-    reason: str
-    risks: list[str]
+    reason: Text
+    risks: list[Text]
 
 
 class DoNot(_Part):
-    knob: str
+    knob: Text
     direction: Direction
-    reason: str
+    reason: Text
 
 
 class Missing(_Part):
-    signal: str
-    why_it_matters: str
-    how_to_get_it: str
+    signal: Text
+    why_it_matters: Text
+    how_to_get_it: Text
 
 
 class Cost(_Part):
@@ -185,15 +195,15 @@ class Answer(_Part):
 
     schema_version: Literal[1]
     """Raised when a key changes its meaning or goes away; new keys do not raise it."""
-    product_version: str
+    product_version: Text
     source: list[Source]
     job: Job
     window: Window
-    signals: dict[str, Signal]
+    signals: dict[Text, Signal]
     rates: Rates
     verdict: Verdict
     verdict_confidence: Frac
-    headline: str
+    headline: Text
     findings: list[Finding]
     recommendations: list[Recommendation]
     do_not: list[DoNot]
@@ -203,7 +213,7 @@ class Answer(_Part):
 
 
 class PhaseCompared(_Part):
-    phase: str
+    phase: Text
     a_s_per_step: FiniteFloat | None
     b_s_per_step: FiniteFloat | None
     a_s_per_rollout: FiniteFloat | None
@@ -214,8 +224,8 @@ class PhaseCompared(_Part):
 
 
 class WorkloadCompared(_Part):
-    signal: str
-    unit: str
+    signal: Text
+    unit: Text
     a: FiniteFloat | None
     b: FiniteFloat | None
     ratio: FiniteFloat | None
@@ -223,7 +233,7 @@ class WorkloadCompared(_Part):
 
 
 class Contribution(_Part):
-    phase: str
+    phase: Text
     because: Literal["tokens", "pace", "time"]
     seconds: FiniteFloat
     """Part of b - a, per `basis`; positive where it makes b slower."""
@@ -234,17 +244,17 @@ class Compared(_Part):
     """The whole answer of `equipoise compare --json`."""
 
     schema_version: Literal[1]
-    product_version: str
-    a: str
-    b: str
+    product_version: Text
+    a: Text
+    b: Text
     basis: Literal["rollout", "step", "none"]
     a_s: FiniteFloat | None
     b_s: FiniteFloat | None
-    headline: str
+    headline: Text
     phases: list[PhaseCompared]
     workload: list[WorkloadCompared]
     contributions: list[Contribution]
-    notes: list[str]
+    notes: list[Text]
 
 
 def to_json(answer: Answer | Compared) -> str:
