@@ -1,7 +1,8 @@
 """Why one run is slower than another: phase by phase, per rollout and per token, and what explains the difference."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from policies.estimators import phases_of
 from simulators.plant import Mode
@@ -18,7 +19,10 @@ RESPONSE_PHASES = frozenset({"rollout_s"})
 TOKEN_PHASES = frozenset({"step_s", "trainer_busy_s", "update_s", "logprob_s"})
 """Times whose work grows with all tokens of the batch; the rest are paid by the step."""
 
-PLAIN = {
+Basis = Literal["rollout", "step", "none"]
+Because = Literal["tokens", "pace", "time"]
+
+PLAIN: Mapping[Because, str] = {
     "tokens": "the number of tokens in {}",
     "pace": "the seconds per token in {}",
     "time": "the time of {}",
@@ -115,7 +119,7 @@ class Contribution:
     """A part of `b - a`, positive where it makes b slower."""
 
     phase: str
-    because: str
+    because: Because
     """`tokens` (more or fewer of them), `pace` (seconds per token), or `time` where the two cannot be told apart."""
     seconds: float
     share: float | None
@@ -126,7 +130,7 @@ class Contribution:
 class Comparison:
     a: str
     b: str
-    basis: str
+    basis: Basis
     """`rollout`: seconds per trained rollout; `step`: seconds per step, where a batch size is unknown; `none`."""
     whole: Pair
     phases: tuple[PhaseLine, ...]
@@ -183,7 +187,7 @@ def _workload(a: Side, b: Side) -> Iterable[WorkloadLine]:
             yield WorkloadLine(name, unit, pair)
 
 
-def _basis(a: Side, b: Side) -> tuple[str, Pair]:
+def _basis(a: Side, b: Side) -> tuple[Basis, Pair]:
     per_rollout = Pair(a.per_rollout("step_s"), b.per_rollout("step_s"))
     if per_rollout.known:
         return "rollout", per_rollout
@@ -191,7 +195,9 @@ def _basis(a: Side, b: Side) -> tuple[str, Pair]:
     return ("step", per_step) if per_step.known else ("none", Pair(None, None))
 
 
-def _contributions(a: Side, b: Side, basis: str, whole: Pair, lines: tuple[PhaseLine, ...]) -> tuple[Contribution, ...]:
+def _contributions(
+    a: Side, b: Side, basis: Basis, whole: Pair, lines: tuple[PhaseLine, ...]
+) -> tuple[Contribution, ...]:
     """What each phase adds to the difference, split into tokens and pace by the midpoint rule (exact for a product):
 
     d(tokens x pace) = d(tokens) x mean(pace) + mean(tokens) x d(pace)
@@ -205,7 +211,7 @@ def _contributions(a: Side, b: Side, basis: str, whole: Pair, lines: tuple[Phase
         if line.phase not in _phases(a, b) or pair.a is None or pair.b is None:
             continue
         tokens = Pair(a.tokens_per_rollout(line.phase), b.tokens_per_rollout(line.phase))
-        pieces = {"time": pair.b - pair.a}
+        pieces: dict[Because, float] = {"time": pair.b - pair.a}
         if basis == "rollout" and tokens.a and tokens.b:
             pace_a, pace_b = pair.a / tokens.a, pair.b / tokens.b
             pieces = {
@@ -220,7 +226,7 @@ def _contributions(a: Side, b: Side, basis: str, whole: Pair, lines: tuple[Phase
     return tuple(sorted(shared, key=lambda c: -abs(c.seconds)))
 
 
-def _headline(a: Side, b: Side, basis: str, whole: Pair, parts: tuple[Contribution, ...]) -> str:
+def _headline(a: Side, b: Side, basis: Basis, whole: Pair, parts: tuple[Contribution, ...]) -> str:
     if whole.a is None or whole.b is None:
         return f"Cannot compare: no step time in {a.name if a.get('step_s') is None else b.name}."
     unit = "s per trained rollout" if basis == "rollout" else "s per step"
@@ -241,7 +247,7 @@ def say(part: Contribution) -> str:
     return PLAIN[part.because].format(part.phase)
 
 
-def _notes(a: Side, b: Side, basis: str, lines: tuple[PhaseLine, ...]) -> Iterable[str]:
+def _notes(a: Side, b: Side, basis: Basis, lines: tuple[PhaseLine, ...]) -> Iterable[str]:
     if a.mode is not b.mode:
         yield f"{a.name} is {a.mode}, {b.name} is {b.mode}: their phases do not mean the same."
     if basis == "step":

@@ -12,7 +12,7 @@ from math import ceil, floor, isfinite, log10
 from policies.curves import SplitCurve
 from tuner.report.words import figure
 
-HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 210, 58, 14, 12, 38
+HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 220, 58, 14, 24, 38
 """Pixels of a chart and of its margins."""
 MARKS = 60
 """With more points than this a line has no marks."""
@@ -86,7 +86,12 @@ def lines(chart: Chart, width: int) -> str:
     low, high = (0.0, 1.0) if chart.share else (min([0.0, *values]), max([0.0, *values]))
     grid = ticks(low, high if high > low else low + 1.0, 5)
     frame = Frame(width, min(chart.x), max(chart.x), grid[0], grid[-1])
-    body = [_grid(frame, grid, chart.share), _x_axis(frame, chart), _excluded_bands(frame, chart)]
+    body = [
+        _grid(frame, grid, chart.share),
+        _y_name(chart.y_name),
+        _x_axis(frame, chart),
+        _excluded_bands(frame, chart),
+    ]
     body += [_line(frame, chart, s) for s in chart.series]
     return _svg(chart.ident, chart.label, width, body)
 
@@ -99,7 +104,7 @@ def stacked(chart: Chart, width: int) -> str:
     frame = Frame(width, -0.5, count - 0.5, 0.0, grid[-1])
     room = (width - LEFT - RIGHT) / count
     bar = max(1.0, min(48.0, room * (0.82 if room > 4 else 1.0)))
-    body = [_grid(frame, grid, False), _bar_axis(frame, chart)]
+    body = [_grid(frame, grid, False), _y_name(chart.y_name), _bar_axis(frame, chart)]
     for i in range(count):
         left, base = round(frame.x(i) - bar / 2, 1), 0.0
         for s in chart.series:
@@ -129,6 +134,7 @@ def split(curve: SplitCurve, ident: str, width: int) -> str:
     axis = Chart(ident, "", tuple(float(g) for g in gpus), "trainer GPUs", "", ())
     body = [
         _grid(frame, grid, True),
+        _y_name("of now"),
         _x_axis(frame, axis),
         f'<polygon class="band" points="{_points([*there, *back])}"/>',
         f'<polyline class="line t0" points="{_points(mean)}"/>',
@@ -166,6 +172,11 @@ def _grid(frame: Frame, grid: Sequence[float], share: bool) -> str:
         parts.append(f'<line class="grid" x1="{LEFT}" y1="{y}" x2="{frame.width - RIGHT}" y2="{y}"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{label}</text>')
     return "".join(parts)
+
+
+def _y_name(name: str) -> str:
+    anchor = "end" if len(name) < 9 else "middle"
+    return f'<text class="name" x="{LEFT - 6}" y="11" text-anchor="{anchor}">{escape(name)}</text>'
 
 
 def _x_axis(frame: Frame, chart: Chart) -> str:

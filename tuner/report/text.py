@@ -65,7 +65,7 @@ def _lines(answer: Answer, screen: Screen, room: Room, budget: Sequence[Phase]) 
     if answer.cost is not None:
         yield from _entry("Cost", words.cost_line(answer), width, room.lines)
     yield from _table(answer.recommendations, screen, width, room)
-    yield from _part("Why", [_why(f) for f in _worst_first(answer.findings)], width, room.why, room.lines)
+    yield from _part("Why", [_why(f) for f in words.worst_first(answer.findings)], width, room.why, room.lines)
     do_not = [f"{d.knob} {d.direction}: {d.reason}" for d in answer.do_not]
     yield from _part("Do not", do_not, width, room.do_not, room.lines)
     missing = [f"{m.signal}: {m.why_it_matters.rstrip('.')}. To get it: {m.how_to_get_it}" for m in answer.missing]
@@ -81,11 +81,6 @@ def _budget(budget: Sequence[Phase]) -> str:
 
 def _why(finding: Finding) -> str:
     return f"{finding.title.rstrip('.')}. {finding.detail}" if finding.detail else finding.title
-
-
-def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    order = {"critical": 0, "warning": 1, "info": 2}
-    return sorted(findings, key=lambda f: order[str(f.severity)])
 
 
 def _table(recommendations: Sequence[Recommendation], screen: Screen, width: int, room: Room) -> Iterable[str]:

@@ -1,5 +1,7 @@
 """How numbers and knobs are written for people: three figures, the unit, percent in prose only."""
 
+from collections.abc import Iterable
+
 from tuner import answers
 
 UNKNOWN = "?"
@@ -111,3 +113,8 @@ def cost_line(answer: answers.Answer) -> str:
         if value is not None
     ]
     return f"{', '.join(parts) or 'not tellable'} (at {usd(c.usd_per_gpu_hour, 'a GPU-hour')})"
+
+
+def worst_first(findings: Iterable[answers.Finding]) -> list[answers.Finding]:
+    order = {"critical": 0, "warning": 1, "info": 2}
+    return sorted(findings, key=lambda f: order[str(f.severity)])
