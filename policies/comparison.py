@@ -238,12 +238,14 @@ def _headline(a: Side, b: Side, basis: Basis, whole: Pair, parts: tuple[Contribu
     cause = next((c for c in parts if c.share is not None and c.share > 0), None)
     because = ""
     if cause is not None and cause.share is not None:
-        because = f"; the largest part of the difference is {say(cause)} ({cause.share:.0%})"
-    return f"{slow.name} is {times:.2f} times as slow as {fast.name}: {figures}{because}."
+        because = f"; the largest part of the difference is {say(cause)} ({100 * cause.share:.0f} %)"
+    return f"{slow.name} takes {times:.2f} times as long as {fast.name}: {figures}{because}."
 
 
 def say(part: Contribution) -> str:
     """A contribution in words: `the seconds per token in rollout_s`."""
+    if part.phase == "unaccounted":
+        return "time that no logged phase accounts for"
     return PLAIN[part.because].format(part.phase)
 
 

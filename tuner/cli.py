@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -140,10 +140,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _usage(error: Exception) -> int:
-    text = " ".join(str(vars(error).get("message") or error).split())
+    text = " ".join(str(cast(Any, error).format_message()).split())
     if not text:
         return 2
-    return _complain(f"{text.rstrip('.')}. `equipoise --help` lists commands, `equipoise COMMAND --help` options.", 2)
+    end = "" if text.endswith((".", "?")) else "."
+    return _complain(f"{text}{end} `equipoise --help` lists commands, `equipoise COMMAND --help` options.", 2)
 
 
 def _complain(text: str, code: int) -> int:

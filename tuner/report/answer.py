@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 
 from policies.base import Advice, Recommendation
-from policies.curves import SplitCurve
 from simulators.cost import Spending
 from simulators.plant import Setpoints, Topology
 from simulators.snapshot import Snapshot
@@ -26,8 +25,6 @@ class Material:
     sources: tuple[answers.Source, ...] = ()
     knobs: Mapping[str, KnobKey] = field(default_factory=dict)
     spending: Spending | None = None
-    split: SplitCurve | None = None
-    """Only where the job has a split to move."""
 
 
 def build(material: Material) -> answers.Answer:

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from policies.comparison import PLAIN, Comparison, Pair
+from policies.comparison import Comparison, Contribution, Pair, say
 from tuner import answers
 from tuner.report.answer import finite
 from tuner.report.text import Screen
@@ -59,17 +59,20 @@ def render(c: answers.Compared, screen: Screen) -> str:
     if c.contributions:
         unit = "s a rollout" if c.basis == "rollout" else "s a step"
         lines.append("What explains the difference (B - A):")
-        for part in c.contributions[:SHOWN]:
-            share = "" if part.share is None else f"  {part.share:+.0%}".replace("%", " %")
-            lines.append(f"  {part.seconds:+.3g} {unit}{share}  {PLAIN[part.because].format(part.phase)}")
+        rows = [
+            (f"{p.seconds:+.3g} {unit}", "" if p.share is None else f"{100 * p.share:+.0f} %", _say(p))
+            for p in c.contributions[:SHOWN]
+            if p.seconds
+        ]
+        lines += [f"  {row}" for row in _columns(rows, width, left=(0, 2))] if rows else ["  nothing that was logged"]
         lines.append("")
     if c.phases:
         head = ("phase", "A s/step", "B s/step", "A s/rollout", "B s/rollout", "A ms/token", "B ms/token", "B/A")
         lines += [*_columns([head, *(_phase_row(p) for p in c.phases)], width), ""]
     if c.workload:
         head_w = ("workload", "A", "B", "B/A", "unit")
-        rows = [(w.signal, figure(w.a), figure(w.b), figure(w.ratio), w.unit) for w in c.workload]
-        lines += [*_columns([head_w, *rows], width), ""]
+        work = [(w.signal, figure(w.a), figure(w.b), figure(w.ratio), w.unit) for w in c.workload]
+        lines += [*_columns([head_w, *work], width), ""]
     for note in c.notes:
         lines += textwrap.wrap(f"Note: {note}", width, subsequent_indent="      ")
     return "\n".join(lines).rstrip() + "\n"
@@ -93,10 +96,14 @@ def _phase_row(p: answers.PhaseCompared) -> tuple[str, ...]:
     return (p.phase, *(figure(v) for v in cells))
 
 
-def _columns(rows: Sequence[Sequence[str]], width: int) -> Iterable[str]:
+def _say(part: answers.Contribution) -> str:
+    return say(Contribution(part.phase, part.because, part.seconds, part.share))
+
+
+def _columns(rows: Sequence[Sequence[str]], width: int, left: Sequence[int] = (0,)) -> Iterable[str]:
+    """Aligned columns, numbers to the right; the columns in `left` hold words."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
-        first, *rest = (
-            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join([first, *rest]).rstrip()[:width]
+        cells = zip(row, widths, strict=True)
+        fitted = (cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(cells))
+        yield "  ".join(fitted).rstrip()[:width]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, isfinite, log10
 
-from policies.curves import SplitCurve
+from policies.base import SplitCurve, SplitPoint
 from tuner.report.words import figure
 
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 220, 58, 14, 24, 38
@@ -122,15 +122,18 @@ def stacked(chart: Chart, width: int) -> str:
 
 
 def split(curve: SplitCurve, ident: str, width: int) -> str:
-    """Throughput relative to now against the trainer's GPUs, its 80 % band, and the points in force and proposed."""
-    points = curve.points
-    highs, lows = [p.relative_throughput.high for p in points], [p.relative_throughput.low for p in points]
+    """Throughput relative to now against the trainer's GPUs, its 80 % band, and the points in force and proposed.
+
+    Splits that are not legal stay on the curve as hollow marks: a reader sees what a framework's rule costs.
+    """
+    points = sorted(curve.points, key=lambda p: p.gpus_trainer)
+    highs, lows = [p.throughput.high for p in points], [p.throughput.low for p in points]
     grid = ticks(min(lows), max(max(highs), min(lows) + 0.05), 5)
     gpus = [p.gpus_trainer for p in points]
     frame = Frame(width, min(gpus), max(gpus), grid[0], grid[-1])
-    there = [(frame.x(p.gpus_trainer), frame.y(p.relative_throughput.high)) for p in points]
-    back = [(frame.x(p.gpus_trainer), frame.y(p.relative_throughput.low)) for p in reversed(points)]
-    mean = [(frame.x(p.gpus_trainer), frame.y(p.relative_throughput.mean)) for p in points]
+    there = [(frame.x(p.gpus_trainer), frame.y(p.throughput.high)) for p in points]
+    back = [(frame.x(p.gpus_trainer), frame.y(p.throughput.low)) for p in reversed(points)]
+    mean = [(frame.x(p.gpus_trainer), frame.y(p.throughput.mean)) for p in points]
     axis = Chart(ident, "", tuple(float(g) for g in gpus), "trainer GPUs", "", ())
     body = [
         _grid(frame, grid, True),
@@ -138,18 +141,31 @@ def split(curve: SplitCurve, ident: str, width: int) -> str:
         _x_axis(frame, axis),
         f'<polygon class="band" points="{_points([*there, *back])}"/>',
         f'<polyline class="line t0" points="{_points(mean)}"/>',
+        *(_split_mark(frame, p) for p in points),
     ]
+    named = (("now", curve.current_gpus_trainer, 18), ("proposed", curve.proposed_gpus_trainer, -10))
     for p in points:
-        r = p.relative_throughput
-        tip = f"{p.gpus_trainer} trainer GPUs: {r.mean:.0%} of now (80 %: {r.low:.0%} to {r.high:.0%})"
-        x, y = frame.x(p.gpus_trainer), frame.y(r.mean)
-        body.append(f'<circle class="mark t0" cx="{x}" cy="{y}" r="2.5"><title>{tip}</title></circle>')
-        for name, at, lift in (("now", curve.current, 18), ("proposed", curve.proposed, -10)):
-            if p.gpus_trainer == at:
-                body.append(f'<circle class="point {name}" cx="{x}" cy="{y}" r="6"><title>{tip}</title></circle>')
-                anchor = "start" if x < LEFT + 40 else "end" if x > width - RIGHT - 40 else "middle"
-                body.append(f'<text class="strong" x="{x}" y="{y + lift}" text-anchor="{anchor}">{name}</text>')
+        body += [_named_point(frame, p, name, lift) for name, at, lift in named if p.gpus_trainer == at]
     return _svg(ident, "Throughput against trainer GPUs", width, body)
+
+
+def _split_mark(frame: Frame, p: SplitPoint) -> str:
+    x, y, look = frame.x(p.gpus_trainer), frame.y(p.throughput.mean), "mark t0" if p.legal else "mark illegal"
+    return f'<circle class="{look}" cx="{x}" cy="{y}" r="3"><title>{escape(_split_tip(p))}</title></circle>'
+
+
+def _named_point(frame: Frame, p: SplitPoint, name: str, lift: int) -> str:
+    x, y, tip = frame.x(p.gpus_trainer), frame.y(p.throughput.mean), escape(_split_tip(p))
+    anchor = "start" if x < LEFT + 40 else "end" if x > frame.width - RIGHT - 40 else "middle"
+    dot = f'<circle class="point {name}" cx="{x}" cy="{y}" r="6"><title>{tip}</title></circle>'
+    return f'{dot}<text class="strong" x="{x}" y="{round(y + lift, 1)}" text-anchor="{anchor}">{name}</text>'
+
+
+def _split_tip(p: SplitPoint) -> str:
+    r = p.throughput
+    split_up = f"{p.gpus_trainer} trainer + {p.gpus_generator} generator GPUs"
+    note = f"; {p.note}" if p.note else "" if p.legal else "; not legal"
+    return f"{split_up}: {r.mean:.0%} of now (80 %: {r.low:.0%} to {r.high:.0%}){note}"
 
 
 def _svg(ident: str, label: str, width: int, body: Iterable[str]) -> str:

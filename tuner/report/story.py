@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 
-from policies.base import Phase
-from policies.curves import SplitCurve
+from policies.base import Phase, SplitCurve, SplitPoint
 from policies.estimators import phases_of
 from simulators.plant import Mode
 from simulators.snapshot import Row, Snapshot, fold_rows
@@ -101,7 +100,7 @@ def pictures_of(material: Material) -> tuple[Picture, ...]:
     found: list[Picture | None] = [
         _steps(material, rows, left_out),
         _idle(rows, left_out),
-        None if material.split is None else _split(material.split),
+        _split(material.advice.split_curve),
     ]
     found += [_drawn(plan, rows, "step", left_out) for plan in DRIFT]
     found += [
@@ -252,19 +251,29 @@ def _picture(
     return Picture(chart.ident, title, note, wide, narrow, chart.series, summary, detail, bool(chart.excluded), half)
 
 
-def _split(curve: SplitCurve) -> Picture | None:
-    if not curve.points:
+def _split(curve: SplitCurve | None) -> Picture | None:
+    if curve is None or len(curve.points) < 2:
         return None
     rows = tuple(
         (
-            f"{p.gpus_trainer}{' (now)' if p.gpus_trainer == curve.current else ''}"
-            f"{' (proposed)' if p.gpus_trainer == curve.proposed else ''}",
-            words.percent(p.relative_throughput.mean),
-            f"{words.percent(p.relative_throughput.low)} to {words.percent(p.relative_throughput.high)}",
+            f"{p.gpus_trainer} : {p.gpus_generator}",
+            words.percent(p.throughput.mean),
+            f"{words.percent(p.throughput.low)} to {words.percent(p.throughput.high)}",
+            _remark(curve, p),
         )
         for p in curve.points
     )
-    note = "Useful rollouts per second relative to now, for every legal split; the band is the 80 % interval."
+    note = "Rollouts per second as a share of now for every split on the lattice; the band is the 80 % interval."
+    if any(not p.legal for p in curve.points):
+        note += " Hollow: not legal for this framework."
     wide, narrow = pictures.split(curve, "split", WIDE), pictures.split(curve, "split-n", NARROW)
-    table = Table(("trainer GPUs", "of now", "80 %"), rows)
+    table = Table(("trainer : generator", "of now", "80 %", ""), rows)
     return Picture("split", "Throughput against split", note, wide, narrow, (), table)
+
+
+def _remark(curve: SplitCurve, p: SplitPoint) -> str:
+    if p.gpus_trainer == curve.current_gpus_trainer:
+        return "now"
+    if p.gpus_trainer == curve.proposed_gpus_trainer:
+        return "proposed"
+    return "" if p.legal else "not legal"

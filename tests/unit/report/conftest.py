@@ -16,9 +16,10 @@ from policies.base import (
     Rates,
     Recommendation,
     Severity,
+    SplitCurve,
+    SplitPoint,
     Verdict,
 )
-from policies.curves import SplitCurve, SplitPoint
 from policies.estimators import estimate
 from simulators.cost import Shares, spending
 from simulators.plant import Change, Mode, Setpoints, Topology, TrainerResize
@@ -158,6 +159,24 @@ def overlapped_advice() -> Advice:
             "The tail may hold the batch up; the slowest rollout's time is not logged.",
         ),
     )
+    points = tuple(
+        SplitPoint(
+            n,
+            256 - n,
+            Interval(g - w, g, g + w),
+            n not in (48, 56),
+            f"{n} does not divide 512 rollouts" if n in (48, 56) else "",
+        )
+        for n, g, w in (
+            (32, 0.74, 0.1),
+            (40, 0.88, 0.07),
+            (48, 1.055, 0.03),
+            (56, 1.04, 0.015),
+            (64, 1.0, 0.0),
+            (72, 0.96, 0.01),
+            (96, 0.83, 0.04),
+        )
+    )
     return Advice(
         diagnosis,
         recommendations,
@@ -169,6 +188,7 @@ def overlapped_advice() -> Advice:
             Missing("kv_usage_frac", "tells a full cache from a slow engine", "pass the engines' /metrics as well"),
             Missing("slowest_s", "tells the tail from slow decode", "log the longest rollout of each batch"),
         ),
+        SplitCurve(points, 64, 48),
     )
 
 
@@ -178,18 +198,6 @@ def overlapped_material(steps: int = 24) -> Material:
     dropped = (DroppedStep(0, "start-up"), DroppedStep(12, "evaluation"))
     window = Window(steps, 0, steps - 1, 7896.0, dropped if steps > 12 else ())
     snapshot = estimate(topology, setpoints, snapshot_from(overlapped_rows(steps), window=window))
-    points = tuple(
-        SplitPoint(n, Interval(g - w, g, g + w))
-        for n, g, w in (
-            (32, 0.74, 0.1),
-            (40, 0.88, 0.07),
-            (48, 1.055, 0.03),
-            (56, 1.04, 0.015),
-            (64, 1.0, 0.0),
-            (72, 0.96, 0.01),
-            (96, 0.83, 0.04),
-        )
-    )
     return Material(
         topology,
         setpoints,
@@ -208,7 +216,6 @@ def overlapped_material(steps: int = 24) -> Material:
         ),
         KNOBS,
         spending(topology, setpoints, snapshot, Shares(0.29, 0.015), 1.59),
-        SplitCurve(points, 64, 48),
     )
 
 
