@@ -61,7 +61,7 @@ def _values(facts: Topology | Setpoints) -> dict[str, Any]:
 
 
 def stated_facts(config: Mapping[str, object]) -> tuple[Topology, Setpoints]:
-    """Facts written under our own names, `job.gpus_trainer`, as tables state them; anything of a wrong type is not one."""
+    """Facts under our own names (`job.gpus_trainer`), as tables state them; a value of a wrong type is not one."""
     return _stated(Topology(), config), _stated(Setpoints(), config)
 
 
@@ -70,7 +70,7 @@ def _stated(blank: Facts, config: Mapping[str, object]) -> Facts:
     for item in fields(blank):
         value = config.get(f"job.{item.name}")
         if item.name in CHOICES:
-            value = CHOICES[item.name](value) if value in set(CHOICES[item.name]) else None
+            value = next((choice for choice in CHOICES[item.name] if choice == value), None)
         if value is not None and _is_a(value, str(item.type)):
             values[item.name] = value
     return replace(blank, **values)
