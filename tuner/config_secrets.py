@@ -1,6 +1,7 @@
 """Which configuration entries are secrets. They are dropped while reading, so that nothing later can echo them."""
 
 import re
+from itertools import pairwise
 
 ALWAYS_SECRET = frozenset(
     {"password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials", "apikey", "apikeys"}
@@ -49,7 +50,7 @@ def _key_of_a_secret_text(key: str, words: list[str]) -> bool:
         return True
     if SECRET_WHEN_TEXT_ANYWHERE.intersection(last) or (last and last[-1] in SECRET_WHEN_TEXT_AT_END):
         return True
-    return any(first in KEY_OWNERS and second == "key" for first, second in zip(words, words[1:], strict=False))
+    return any(first in KEY_OWNERS and second == "key" for first, second in pairwise(words))
 
 
 def _texts(value: object) -> list[str]:
