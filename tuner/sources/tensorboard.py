@@ -231,18 +231,14 @@ def _frames(opened: Opened) -> Iterator[bytes | Remark]:
             else:
                 yield Remark("damaged-record", f"event {number} fails its check and is left out", place)
         elif body:
-            yield Remark(
-                "large-record", f"event {number} of {length:,} bytes is no scalar and is passed over", place
-            )
+            yield Remark("large-record", f"event {number} of {length:,} bytes is no scalar and is passed over", place)
         else:
             yield _truncated(place)
             return
 
 
 def _truncated(place: str) -> Remark:
-    return Remark(
-        "truncated-record", "the file ends inside an event: its writer was killed or is still at work", place
-    )
+    return Remark("truncated-record", "the file ends inside an event: its writer was killed or is still at work", place)
 
 
 def _body(stream: BinaryIO, length: int) -> bytes | bool:

@@ -8,7 +8,7 @@ from tuner.records import Configuration, Item
 from tuner.sources.base import Format, Opened
 from tuner.sources.wandb.small import text_of, unreadable
 
-_WRAPPED = re.compile(rb"^[^\s#].*:\s*\n(?:  +desc:.*\n)?(?:  +)value:", re.MULTILINE)
+_WRAPPED = re.compile(rb"^[^\s#].*:[ \t]*\n(?:  +desc:.*\n)?(?:  +)value:", re.MULTILINE)
 _OWN_KEY = re.compile(rb"^(?:_wandb|wandb_version):", re.MULTILINE)
 
 

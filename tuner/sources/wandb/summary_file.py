@@ -18,7 +18,7 @@ def claims(name: str, head: bytes) -> float:
     if name.endswith("wandb-summary.json"):
         return 0.98
     # One object over several lines or one line with nothing after it: JSONL of such rows belongs to another source.
-    return 0.7 if _OWN_KEY.search(head) and not re.search(rb"}\s*\n\s*{", head) and name.endswith(".json") else 0.0
+    return 0.7 if _OWN_KEY.search(head) and not re.search(rb"}\s*{", head) and name.endswith(".json") else 0.0
 
 
 def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
