@@ -5,7 +5,7 @@ from math import exp, log
 
 from policies.allocation import central
 from policies.base import Direction, Interval, Recommendation, Verdict
-from policies.diagnosis.generator import FEW_RESIDENTS, residents_per_engine
+from policies.diagnosis.generator import BUSY_CLIENT_PER_S, FEW_RESIDENTS, residents_per_engine
 from policies.recommendations.case import UNTOLD, Case, Ranked, at_most, freed
 from simulators.plant import Change, Mode
 
@@ -51,7 +51,8 @@ def _more_in_flight(case: Case) -> Iterator[Ranked]:
         return
     wanted = residents + queued if queued else 2.0 * residents
     room = residents * KV_TARGET_FRAC / kv if kv else wanted
-    proposed = max(residents, min(wanted, room))
+    most = case.bounds.max_in_flight_max or wanted
+    proposed = max(residents, min(wanted, room, most))
     if proposed <= residents:
         return
     gain = batch_gain(residents, proposed)
@@ -172,12 +173,28 @@ def _slow(case: Case) -> Iterator[Ranked]:
     )
 
 
+def _many_short_requests(case: Case) -> Iterator[Ranked]:
+    """Tens of rollouts per second through one client, and no engine figure that shows them arriving."""
+    batch, wall = case.get("batch_rollouts"), case.get("rollout_s")
+    if not batch or not wall or case.get("running") is not None or batch / wall < BUSY_CLIENT_PER_S:
+        return
+    reason = (
+        f"{batch / wall:.0f} rollouts a second is what one client process and its HTTP path carry; the engines may be "
+        "idle behind it. One request per group instead of per rollout tells: if generation shortens, that was it."
+    )
+    yield Ranked(
+        3.0 * UNTOLD * case.generator_frac,
+        Recommendation("client_concurrency", Direction.UP, None, "one request per group", "", None, reason),
+    )
+
+
 def _rarely_full(case: Case) -> Iterator[Ranked]:
     """A generator-bound job whose batches are known to be small, or not known at all, may simply lack requests."""
     if not case.generator_side or case.verdict in (Verdict.SANDBOX_BOUND, Verdict.STALENESS_WASTE):
         return
     each = residents_per_engine(case.setpoints, case.snapshot)
     kv, queued = case.get("kv_usage_frac"), case.get("queued")
+    yield from _many_short_requests(case)
     if (kv is not None and kv > KV_TARGET_FRAC) or (each is not None and each > 4 * FEW_RESIDENTS) or queued:
         return
     if each is not None and each <= 4 * FEW_RESIDENTS:
