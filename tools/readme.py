@@ -18,7 +18,7 @@ PROMPT = "$ equipoise "
 WIDTH = 100
 """Columns of the terminal that the README shows."""
 
-LAUNCH = "import sys; sys.argv[0] = 'equipoise'; from tuner.cli import main; main()"
+LAUNCH = "import sys; from tuner.cli import main; sys.exit(main())"
 
 
 def output_of(command: str) -> str:

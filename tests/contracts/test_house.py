@@ -150,7 +150,7 @@ def _setup(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.parametrize("folder", ["examples", "tests/data", "benchmarks/data"])
 def test_every_copy_of_real_data_says_where_it_is_from(folder: str) -> None:
-    """By a README.md beside it or above it, or by a first line `# source:`."""
+    """By a note beside it or in a folder above it, by the note of the top folder, or by a first line `# source:`."""
     files = [
         path for path in tracked_files() if path.is_relative_to(ROOT / folder) and path.suffix not in {".md", ".py"}
     ]
@@ -161,9 +161,5 @@ def test_every_copy_of_real_data_says_where_it_is_from(folder: str) -> None:
 def _has_source(path: Path, top: Path) -> bool:
     if b"source:" in path.read_bytes()[:500]:
         return True
-    above = [folder for folder in path.parents if folder.is_relative_to(top)]
-    return any(
-        path.name in readme.read_text() or folder != top
-        for folder in above
-        if (readme := folder / "README.md").exists()
-    )
+    notes = [note for folder in path.parents if folder.is_relative_to(top) for note in folder.glob("*.md")]
+    return any(note.parent != top or path.name in note.read_text() for note in notes)
