@@ -17,7 +17,7 @@ _STRING = re.compile(r"[bBrRuU]{0,2}('''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\\n]|\\.)
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?")
 _NAME = re.compile(r"[+-]?[A-Za-z_][\w.]*")
 _KEYWORD = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)")
-_CALL = re.compile(r"[A-Za-z_][\w.]*\(")
+_CALL = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*\(")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|\n|.)", re.DOTALL)
 _SHORT_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\n": ""}
 _WORDS: dict[str, Plain] = {"True": True, "False": False, "None": None, "true": True, "false": False, "null": None}
@@ -25,7 +25,7 @@ _FLOATS = {"nan", "inf", "infinity"}
 _CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
 
-class _Odd(ValueError):
+class OddTextError(ValueError):
     """The text at this place is no Python value."""
 
 
@@ -41,7 +41,7 @@ def parse_python_repr(text: str) -> Plain:
     scan.skip_space()
     try:
         value = scan.value(0)
-    except _Odd:
+    except OddTextError:
         return None
     scan.skip_space()
     return value if scan.at == len(text) else None
@@ -57,7 +57,7 @@ def parse_call(text: str) -> dict[str, Plain]:
     scan = _Scan(text, found.end())
     try:
         _, named = scan.arguments(0)
-    except _Odd:
+    except OddTextError:
         return {}
     return named
 
@@ -91,7 +91,7 @@ class _Scan:
         """One value from here; raises where there is none."""
         char = self.peek()
         if not char or depth > DEEPEST:
-            raise _Odd
+            raise OddTextError
         if char in _CLOSERS:
             return self.bracket(depth)
         if char == "<":
@@ -116,7 +116,7 @@ class _Scan:
     def name(self, depth: int) -> Plain:
         found = _NAME.match(self.text, self.at)
         if found is None:
-            raise _Odd
+            raise OddTextError
         self.at = found.end()
         word = found.group()
         if self.peek() == "(":
@@ -137,7 +137,7 @@ class _Scan:
                 _, colon, value = inside.partition(": ")
                 read = parse_python_repr(value) if colon and depth < DEEPEST and "<" not in value else None
                 return inside if read is None else read
-        raise _Odd
+        raise OddTextError
 
     def bracket(self, depth: int) -> Plain:
         opener = self.peek()
@@ -186,7 +186,7 @@ class _Scan:
             self.skip_space()
             if self.peek() in ends and self.at < len(self.text):
                 return value
-        except _Odd:
+        except OddTextError:
             pass
         self.at = start
         return self.raw(ends)
@@ -199,7 +199,7 @@ class _Scan:
                 return self.text[start : self.at].strip()
             depth += (char in "([{") - (char in ")]}")
             self.at += 1
-        raise _Odd
+        raise OddTextError
 
 
 def _called(name: str, plain: list[Plain], named: dict[str, Plain]) -> Plain:
@@ -223,7 +223,7 @@ def _number(text: str) -> int | float:
     try:
         return float(plain)
     except ValueError as wrong:
-        raise _Odd from wrong
+        raise OddTextError from wrong
 
 
 def _literal(quoted: str) -> str:

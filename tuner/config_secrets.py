@@ -1,6 +1,7 @@
 """Which configuration entries are secrets. They are dropped while reading, so that nothing later can echo them."""
 
 import re
+from itertools import pairwise
 
 ALWAYS_SECRET = frozenset(
     {"password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials", "apikey", "apikeys"}
@@ -10,8 +11,12 @@ ALWAYS_SECRET = frozenset(
 SECRET_WHEN_TEXT_ANYWHERE = frozenset({"api", "auth", "authorization", "bearer"})
 """A word anywhere in the last part of the key that makes a text value a secret (`api_server_count=4` stays)."""
 
-SECRET_WHEN_TEXT_AT_END = frozenset({"token", "tokens", "key", "keys"})
-"""A last word of the key that makes a text value a secret (`max_tokens=4096` and `ppo_max_token_len=1` stay)."""
+SECRET_WHEN_TEXT_AT_END = frozenset({"token", "tokens", "key", "keys", "wandb"})
+"""A last word of the key that makes a text value a secret (`max_tokens=4096` and `ppo_max_token_len=1` stay).
+OpenRLHF's `--use_wandb` takes the W&B key itself."""
+
+TOKEN_HOLDERS = frozenset({"token", "tokens", "key", "keys", "env_vars"})
+"""A whole part of the key above the last one that makes every text below it a secret."""
 
 KEY_OWNERS = frozenset({"access", "api", "private", "ssh", "encryption", "license", "signing"})
 """`access_key_id` and its like: a secret though `key` is not the last word."""
@@ -45,11 +50,11 @@ def is_secret(key: str, value: object) -> bool:
 def _key_of_a_secret_text(key: str, words: list[str]) -> bool:
     parts = [part for part in key.split(".") if part]
     last = [word.lower() for word in _WORD.findall(parts[-1])] if parts else []
-    if any(part.lower() in SECRET_WHEN_TEXT_AT_END for part in parts[:-1]):
+    if any(part.lower() in TOKEN_HOLDERS for part in parts[:-1]):
         return True
     if SECRET_WHEN_TEXT_ANYWHERE.intersection(last) or (last and last[-1] in SECRET_WHEN_TEXT_AT_END):
         return True
-    return any(first in KEY_OWNERS and second == "key" for first, second in zip(words, words[1:], strict=False))
+    return any(first in KEY_OWNERS and second == "key" for first, second in pairwise(words))
 
 
 def _texts(value: object) -> list[str]:

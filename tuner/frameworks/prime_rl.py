@@ -22,6 +22,7 @@ def _matrix(measure: str, signal: str, scale: float = 1.0) -> tuple[Alias, ...]:
 
 TIMES = (
     Alias("time/step", "step_s"),
+    Alias("orchestrator/time/step", "step_s", trust=0.9),
     Alias("time/wait_for_batch", "trainer_wait_s"),
     Alias("time/forward_backward", "update_s"),
     Alias("time/load_data", "overhead_s"),
@@ -79,6 +80,7 @@ FLOW = (
     Alias("watcher/policy_version", "policy_version"),
     Alias("progress/ckpt_step", "policy_version"),
     Alias("perf/throughput", "train_tokens_per_s", trust=0.8),
+    Alias("orchestrator/perf/throughput", "train_tokens_per_s", trust=0.7),
     Alias("perf/mfu", "mfu", 0.01),
     Alias("inference/agg/kv_cache_usage_perc/mean", "kv_usage_frac"),
     Alias("inference/agg/num_requests_running/sum", "running"),

@@ -82,7 +82,9 @@ def _listed(config: Mapping[str, object], key: str) -> int | None:
 
 
 def _gpus_per_engine(config: Mapping[str, object]) -> int | None:
-    return positive(config, "inference.parallel.tp", "inference.tp", "parallel.tp")
+    """Tensor-parallel size under the names of several releases; data-parallel engines of one server count apart."""
+    names = ("vllm.tensor_parallel_size", "tensor_parallel_size", "parallel.tp")
+    return positive(config, *(f"inference.{name}" for name in names), "parallel.tp")
 
 
 def _max_in_flight(

@@ -20,8 +20,9 @@ _PIPELINE = re.compile(r"Train batch (\d{1,9})/(\d{1,9})\b.*?; (\d{1,9}) infligh
 _BUFFERED = re.compile(r"\(\+(\d{1,9}) buffered\)")
 
 ORCHESTRATOR = {
+    "Time": "orchestrator/time/step",
     "Reward": "reward/all/mean",
-    "Throughput": "perf/throughput",
+    "Throughput": "orchestrator/perf/throughput",
     "Seq. Length": "seq_len/all/mean",
     "Async Level": "scheduler/async_level",
     "Max. Off-Policy Level": "off_policy_level/all/max",
@@ -31,9 +32,12 @@ ORCHESTRATOR = {
     "Cancelled": "train/agg/all/cancelled/mean",
     "Truncation": "train/agg/effective/is_truncated/mean",
 }
-"""What a step line says, under the names of the same measures in metrics.jsonl."""
+"""What a step line says, under the names of the same measures in metrics.jsonl.
+
+The two of the orchestrator that the trainer measures too keep apart: on one console their steps must not contradict."""
 
 TRAINER = {
+    "Time": "time/step",
     "Loss": "loss/mean",
     "Entropy": "entropy/all/mean",
     "Mismatch KL": "mismatch_kl/all/mean",
@@ -92,7 +96,6 @@ class StepLines:
         values = {names[name]: value for name, value in fields.items() if name in names}
         if "Time" not in fields:
             return
-        values["time/step"] = fields["Time"]
         if of_trainer:
             yield _record(values, step, line, "trainer", cut)
             return

@@ -1,4 +1,4 @@
-"""TensorBoard event files: scalars of one step as one record, hyperparameters and printed arguments as configuration."""
+"""TensorBoard event files: scalars of one step are one record, hyperparameters and arguments a configuration."""
 
 import math
 import struct
@@ -16,7 +16,7 @@ LARGEST_EVENT_BYTES = 16 << 20
 """A larger event is an image or a graph: it is passed over without being held in memory."""
 
 LARGEST_CHECKED_BYTES = 4096
-"""The checksum of an event's body is checked up to here: every scalar is smaller, and Python's crc takes 0.1 us/byte."""
+"""A body's checksum is checked up to here: every scalar is smaller, and a crc in Python takes 0.1 us a byte."""
 
 MOST_VALUES = 20_000
 """Values kept for one step; a file with more of them gets several records of that step."""
@@ -83,7 +83,7 @@ def masked_crc(data: bytes) -> int:
 
 
 def claims(name: str, head: bytes) -> float:
-    """Certain where the first length is signed as TFRecord does; a file only named so gets a clear refusal from `read`."""
+    """Certain where the first length is signed as TFRecord does; a file only so named gets a refusal from `read`."""
     if len(head) >= 12 and masked_crc(head[:8]) == struct.unpack_from("<I", head, 8)[0]:
         return 1.0
     return 0.6 if "tfevents" in name.rpartition("/")[2] else 0.0
@@ -217,7 +217,7 @@ def _frames(opened: Opened) -> Iterator[bytes | Remark]:
         if masked_crc(head[:8]) != crc:
             if number == 1:
                 raise SourceError(
-                    f"{opened.origin}: no TensorBoard event file: its first 12 bytes {head.hex()} are no signed length. "
+                    f"{opened.origin}: no TensorBoard event file: its first bytes {head.hex()} are no signed length. "
                     "Give the file that SummaryWriter wrote (events.out.tfevents.*)."
                 )
             yield Remark("damaged-record", f"the length of event {number} fails its check; the rest is not read", place)
@@ -231,14 +231,14 @@ def _frames(opened: Opened) -> Iterator[bytes | Remark]:
             else:
                 yield Remark("damaged-record", f"event {number} fails its check and is left out", place)
         elif body:
-            yield Remark("large-record", f"event {number} of {length:,} bytes passed over: no scalar is so large", place)
+            yield Remark("large-record", f"event {number} of {length:,} bytes is no scalar and is passed over", place)
         else:
             yield _truncated(place)
             return
 
 
 def _truncated(place: str) -> Remark:
-    return Remark("truncated-record", "the file ends inside an event: its writer was killed, or is still at work", place)
+    return Remark("truncated-record", "the file ends inside an event: its writer was killed or is still at work", place)
 
 
 def _body(stream: BinaryIO, length: int) -> bytes | bool:
