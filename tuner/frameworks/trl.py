@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from simulators.plant import Change, Mode, Setpoints, Topology
-from tuner.adapting import count_setting, number_setting, spelled
+from tuner.adapting import count_setting, number_setting, printed_numbers, spelled
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
-from tuner.linetools import NUMBER, dict_numbers
 from tuner.records import Configuration, Item, Line, Record
 
 NAME = "trl"
@@ -28,8 +27,6 @@ _ASYNC_KEYS = (
     *("rollout_wait_s", "backpressure_s", "queue_size"),
 )
 _INFLIGHT = re.compile(r"max_inflight_tasks set to (\d+) \(max_staleness=(\d+) . samples_per_step=(\d+)\)")
-_QUOTED = re.compile(rf"(': )'({NUMBER})'")
-"""Newer transformers print each number as a text."""
 _KEY = re.compile(r"'[\w/ .-]+': ")
 _MAXSIZE = re.compile(r"maxsize=(\d+)")
 
@@ -61,7 +58,7 @@ class _Console:
                 yield from self._record(piece, broken, line)
 
     def _record(self, piece: str, broken: bool, line: Line) -> Iterable[Item]:
-        found = dict_numbers(_QUOTED.sub(r"\1\2", piece))
+        found = printed_numbers(piece)
         values = dict(found.values)
         if not _is_metrics(values):
             return
