@@ -130,7 +130,7 @@ def _fractions(config: Mapping[str, object]) -> tuple[int | None, int | None]:
     if total is None or sides[0] is None or sides[1] is None:
         return None, None
     whole = sides[0] + sides[1] + (count_setting(config, "world.preprocessor_fraction") or 0)
-    return total * sides[0] // whole, total * sides[1] // whole
+    return total * sides[0] // whole or None, total * sides[1] // whole or None
 
 
 def _samples_per_step(config: Mapping[str, object]) -> int | None:

@@ -138,9 +138,12 @@ progress bar's seconds per iteration are a running mean (0.7). `generation_tok_p
 
 
 def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping[str, float]:
-    """Weights are published every few steps only: a step of an overlapped job that names no sync had none."""
-    is_step = "reward_mean" in found or "resp_len_mean" in found
-    return {"weight_sync_s": 0.0} if mode is Mode.OVERLAPPED and is_step and "weight_sync_s" not in found else {}
+    """Weights are published every few steps only: an asynchronous step that names no sync had none.
+
+    `training_tok/s` and the sync's time entered TRL together, so the one vouches for the other.
+    """
+    could_tell = any(key in record.values for key in ("training_tok/s", "train/training_tok/s"))
+    return {"weight_sync_s": 0.0} if mode is Mode.OVERLAPPED and could_tell and "weight_sync_s" not in found else {}
 
 
 def mode_of(observed: Observed) -> Mode:
