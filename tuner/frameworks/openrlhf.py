@@ -24,8 +24,9 @@ class _Steps:
 
     def feed(self, line: Line) -> Iterable[Item]:
         heads = list(_STEP.finditer(line.text))
-        for head, after in zip(heads, [*heads[1:], None], strict=True):
-            found = dict_numbers(line.text[head.end() : after.start() if after else None])
+        ends = [*(head.start() for head in heads[1:]), len(line.text)]
+        for head, end in zip(heads, ends, strict=False):
+            found = dict_numbers(line.text[head.end() : end])
             if found.values:
                 step = int(head.group(1)[:18])
                 yield Record(found.values, step, line.time_s, framework=NAME, cut=found.cut or line.cut)

@@ -74,7 +74,7 @@ Token statistics count training texts, one a turn (0.8); filtered samples are th
 def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping[str, float]:
     """Seconds of the passes, rollouts of a step, tokens per second of the whole job, and lag in steps for samples.
 
-    passes = tokens per step / tokens per pass second; batch = samples per pass second x passes; staleness = lag / batch.
+    passes = tokens of a step / tokens per pass second; batch = samples per pass second x passes; lag / batch = age.
     """
     values = record.values
     tokens, rate = values.get("throughput/tokens_per_step", 0.0), values.get("throughput/tokens_per_sec", 0.0)

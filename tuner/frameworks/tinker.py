@@ -1,4 +1,4 @@
-"""Tinker cookbook: metrics.jsonl of a hosted service (no GPUs of ours to move); synchronous unless it says otherwise."""
+"""Tinker cookbook: metrics.jsonl of a hosted service (no GPUs of ours to move); synchronous unless said otherwise."""
 
 from collections.abc import Mapping
 

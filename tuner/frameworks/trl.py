@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 from simulators.plant import Change, Mode, Setpoints, Topology
 from tuner.adapting import count_setting, number_setting, spelled
@@ -79,7 +80,7 @@ class _Console:
 def _dicts(text: str) -> list[tuple[str, bool]]:
     """The flat dicts of a line, each to its closing brace or to where the next begins; True: its start is missing."""
     starts = [found.start() for found in re.finditer(r"\{'", text)]
-    pieces = [(text[a:b], False) for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+    pieces = [(text[a:b], False) for a, b in pairwise([*starts, len(text)])]
     head = text[: starts[0]] if starts else text
     if "}" in head and (first := _KEY.search(head)) is not None:
         pieces.insert(0, ("{" + head[first.start() :], True))

@@ -1,4 +1,4 @@
-"""verl (and verl V1): console, JSONL, TensorBoard and W&B share one set of keys; the trainer stack decides what they mean.
+"""verl and verl V1: console, JSONL, TensorBoard and W&B share one set of keys; the trainer stack decides their meaning.
 
 A serial step is the sum of its phases and `timing_s/gen` is generation. In the asynchronous stacks `timing_s/gen` is
 what the trainer waits for its batch, and one record covers all batches up to the next weight publication.
@@ -15,6 +15,9 @@ from tuner.records import Record
 
 MISLEADING = 0.2
 """Trust in the rollouter's idle ratio: it knows the last pause only."""
+
+MOST = 1e9
+"""Rollouts of a step, or responses of a prompt: more is a broken number."""
 
 SERIAL, OVERLAPPED = Mode.SERIAL, Mode.OVERLAPPED
 
@@ -132,9 +135,10 @@ def _rollouts(raw: Mapping[str, float]) -> dict[str, float]:
     tokens = raw.get("perf/total_num_tokens")
     if prompt is None or response is None or tokens is None or not _above_zero(prompt + response, tokens):
         return {}
-    rollouts = round(tokens / (prompt + response))
-    if rollouts < 1:
+    ratio = tokens / (prompt + response)
+    if not 0.5 <= ratio < MOST:
         return {}
+    rollouts = round(ratio)
     counts = {"batch_rollouts": float(rollouts)}
     if isfinite(aborted := raw.get("response/aborted_ratio", float("nan"))):
         counts["aborted"] = aborted * rollouts
@@ -150,9 +154,6 @@ def _latency(raw: Mapping[str, float]) -> dict[str, float]:
     if "timing_s/agent_loop/slowest/generate_sequences" not in raw:
         longest = raw.get("timing_s/agent_loop/generate_sequences/max", raw.get("fully_async/processing_time/max"))
         timed |= {} if longest is None else {"slowest_s": longest}
-    preempted = raw.get("timing_s/agent_loop/num_preempted/max", -1.0)
-    if preempted == 0.0:
-        timed["recompute_frac"] = 0.0  # -1 means that the engine does not say
     return timed
 
 
@@ -163,9 +164,9 @@ def _group_size(raw: Mapping[str, float]) -> int | None:
     rollouts = _rollouts(raw).get("batch_rollouts")
     if required is None or most is None or bound is None or rollouts is None or not _above_zero(required, most):
         return None
-    batches = max(1, round(most / (required * (1.0 + bound)))) if bound >= 0.0 else 1
-    size = rollouts / (required * batches)
-    return round(size) if size >= 0.95 and abs(size - round(size)) < 0.05 * size else None
+    cycle = most / (1.0 + bound) if bound >= 0.0 else required
+    size = rollouts / max(required, cycle)
+    return round(size) if 0.95 <= size < MOST and abs(size - round(size)) < 0.05 * size else None
 
 
 _COUNTED_IN_PROMPTS = {
@@ -207,7 +208,7 @@ _INSIDE = ("rollout_s", "trainer_wait_s", "trainer_busy_s", "reward_s", "weight_
 
 
 def _whole_step(raw: Mapping[str, float], found: Mapping[str, float], mode: Mode) -> dict[str, float]:
-    """Some stacks stop the step's clock before validation or checkpoint; then wall time is longer than timing_s/step."""
+    """Some stacks stop the step's clock before validation or checkpoint: wall time is longer than timing_s/step."""
     step_s = raw.get("timing_s/step")
     after = {name: found.get(name, 0.0) for name in ("validation_s", "checkpoint_s")}
     if mode is Mode.UNKNOWN or step_s is None or sum(after.values()) <= 0.0:
@@ -274,9 +275,8 @@ FORMATS = (
     ),
     LineFormat(
         "rollouter",
-        ("[MonitorLoop][Statistics] {",),
+        ("'count/", "'monitor/", "'static/"),  # every line of the printed dict holds one: no block needed
         lambda: PrintedDict(("{'count/", "{'monitor/", "{'static/"), rollouter_statistics),
-        block=True,
     ),
     LineFormat("command", ("-m verl", "-m recipe"), StartCommand),
 )
@@ -286,8 +286,10 @@ FRAMEWORK = Framework(
     aliases=ALIASES,
     knobs=KNOBS,
     formats=FORMATS,
-    signature=("timing_s/", "timing_per_token_ms/", "fully_async/", "global_seqlen/", "separate_async/", "actor/")
-    + ("response_length/", "perf/mfu/actor", "dynamic_resource/"),
+    signature=(
+        *("timing_s/", "timing_per_token_ms/", "fully_async/", "global_seqlen/", "separate_async/", "actor/"),
+        *("response_length/", "perf/mfu/actor", "dynamic_resource/"),
+    ),
     config_signature=("actor_rollout_ref.", "async_training.", "trainer.v1.", "critic."),
     mode=mode_of,
     version=version_of,

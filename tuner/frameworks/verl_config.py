@@ -89,10 +89,10 @@ def _gpus(seen: Observed, which: str | None) -> _Gpus:
         per_node = positive(config, "rollout.n_gpus_per_node", f"{ROLLOUT}n_gpus_per_node", "trainer.n_gpus_per_node")
         generator = times(nodes, per_node)
         return _Gpus(pool + generator if pool and generator else None, pool, generator)
-    return _Gpus(total=pool or _gpus_from_throughput(seen.values))
+    return _Gpus(total=pool or gpus_from_throughput(seen.values))
 
 
-def _gpus_from_throughput(values: Mapping[str, float]) -> int | None:
+def gpus_from_throughput(values: Mapping[str, float]) -> int | None:
     """perf/throughput is tokens per second and GPU of the whole step, so the three figures give the GPU count."""
     tokens, step_s = values.get("perf/total_num_tokens", 0.0), values.get("perf/time_per_step", 0.0)
     divisor = step_s * values.get("perf/throughput", 0.0)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tuner.config_text import flatten, parse_block, parse_overrides
+from tuner.config_text import parse_block, parse_overrides
 from tuner.linetools import dict_numbers, numeric_pairs, split_pairs
 from tuner.records import Configuration, Item, Line, Record, Remark
 
@@ -76,8 +76,6 @@ class PrintedDict:
 
     opens: tuple[str, ...]
     finish: Callable[[str, Line], Iterable[Item]]
-    before: str = ""
-    """Text of the block that came on the line before (`{`)."""
     _lines: list[str] = field(default_factory=list)
     _first: Line | None = None
     _depth: int = 0
@@ -89,7 +87,7 @@ class PrintedDict:
             at = min((i for i in (text.find(mark) for mark in self.opens) if i >= 0), default=-1)
             if at < 0:
                 return ()
-            text, self._first = self.before + text[at:], line
+            text, self._first = text[at:], line
         self._lines.append(text)
         self._chars += len(text)
         self._depth += _net_brackets(text)
@@ -153,48 +151,3 @@ class StartCommand:
 
     def flush(self) -> Iterable[Item]:
         return ()
-
-
-_YAML_STEP = re.compile(r"^Step (\d{1,12})\s*$")
-_YAML_GROUP = re.compile(r"^([A-Za-z_][\w.@/-]*):\s*$")
-_YAML_PAIR = re.compile(r"^\s+([A-Za-z_][\w.@/-]*):\s+(\S+)\s*$")
-
-
-class YamlStep:
-    """EasyR1's console record: `Step N`, then groups with indented `key: number` lines."""
-
-    def __init__(self) -> None:
-        self._first: Line | None = None
-        self._step = 0
-        self._group = ""
-        self._values: dict[str, float] = {}
-
-    def feed(self, line: Line) -> Iterable[Item]:
-        if (start := _YAML_STEP.match(line.text)) is not None:
-            closed = list(self.flush())
-            self._first, self._step = line, int(start.group(1))
-            return closed
-        if self._first is None:
-            return ()
-        if (group := _YAML_GROUP.match(line.text)) is not None:
-            self._group = group.group(1)
-            return ()
-        if self._group and (pair := _YAML_PAIR.match(line.text)) is not None:
-            self._values |= numeric_pairs([(f"{self._group}/{pair.group(1)}", pair.group(2))])
-            return ()
-        return self.flush() if line.text.strip() else ()
-
-    def flush(self) -> Iterable[Item]:
-        first, values = self._first, self._values
-        self._first, self._group, self._values = None, "", {}
-        if first is None or not values:
-            return ()
-        return (Record(values, self._step, first.time_s, _labels(first), "easyr1", str(first.number)),)
-
-
-def easyr1_config(text: str, first: Line) -> Iterable[Item]:
-    """EasyR1 prints its configuration as indented JSON."""
-    flat = flatten(dict(parse_block(text)))
-    if "worker.rollout.n" not in flat and "data.rollout_batch_size" not in flat:
-        return ()
-    return (Configuration(flat, "easyr1", str(first.number)),)
