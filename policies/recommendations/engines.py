@@ -29,6 +29,9 @@ def engines(case: Case) -> Iterator[Ranked]:
             yield from _client(case)
         case Verdict.SLOW_ENGINE:
             yield from _slow(case)
+        case Verdict.GENERATION_BOUND | Verdict.CANNOT_TELL:
+            yield from _many_short_requests(case)
+            yield from _rarely_full(case)
         case _:
             yield from _rarely_full(case)
     if case.serial and (case.get("slowest_s_per_token") or 0.0) > 0.1 and case.verdict is not Verdict.SLOW_ENGINE:
@@ -194,7 +197,6 @@ def _rarely_full(case: Case) -> Iterator[Ranked]:
         return
     each = residents_per_engine(case.setpoints, case.snapshot)
     kv, queued = case.get("kv_usage_frac"), case.get("queued")
-    yield from _many_short_requests(case)
     if (kv is not None and kv > KV_TARGET_FRAC) or (each is not None and each > 4 * FEW_RESIDENTS) or queued:
         return
     if each is not None and each <= 4 * FEW_RESIDENTS:

@@ -75,8 +75,9 @@ class Joiner:
         name = trainer or engine
         if name is None:
             raise SourceError(self._nothing(done, configurations))
-        observed = self._observed(name, done, configurations)
-        topology, setpoints = self._facts(name, engine, observed, done, configurations)
+        owner = self._owner(name, configurations)
+        observed = self._observed(owner, done, configurations)
+        topology, setpoints = self._facts(owner, engine, observed, done, configurations)
         rows, notes = self._rows(trainer, topology.mode, done)
         if trainer == NEUTRAL.name and topology.mode is Mode.UNKNOWN:
             topology = replace(topology, mode=mode_of_rows(rows))
@@ -85,15 +86,25 @@ class Joiner:
         notes += [Note(r.code, r.detail) for r in self.remarks]
         sources = Sources(self.provenance.trust, self.provenance.keys)
         snapshot = assemble(rows, engines, notes, sources)
-        framework = self.matchers[name].framework
+        framework = self.matchers[owner].framework
         return Reading(
-            topology=replace(topology, framework=topology.framework or _public(name)),
+            topology=replace(topology, framework=topology.framework or _public(owner)),
             setpoints=setpoints,
             snapshot=snapshot,
-            framework=_public(name),
+            framework=_public(owner),
             sources=tuple(self._seen(source, configurations) for source in done),
             knobs={k.knob: k for k in (*self._engine_knobs(engine), *framework.knobs)},
         )
+
+    def _owner(self, name: str, configurations: Sequence[Configuration]) -> str:
+        """The framework whose facts and knobs hold: neutral rows leave that to the configuration or the job file."""
+        if name != NEUTRAL.name:
+            return name
+        stated = self.config.to_topology().framework if self.config is not None else None
+        frameworks = [m.framework for m in self.matchers.values() if not m.framework.engine]
+        owners = [c.framework or configured_by(frameworks, c.values) for c in configurations]
+        found = next((o for o in (stated, *owners) if o in self.matchers), None)
+        return found or name
 
     def _trainer(self, done: Sequence[SourceRead]) -> str | None:
         """The training framework that most of the data speaks of."""
