@@ -162,7 +162,9 @@ def test_every_printed_syntax_gives_the_same_flat_keys(text):
 
 
 def test_yaml_tags_are_never_executed_and_leave_their_plain_value():
-    documents, why = parse_yaml("a: !!python/object/apply:os.system ['touch /tmp/x']\nb: !!python/tuple [1, 2]\nc: !x y\n")
+    documents, why = parse_yaml(
+        "a: !!python/object/apply:os.system ['touch /tmp/x']\nb: !!python/tuple [1, 2]\nc: !x y\n"
+    )
     assert documents == [{"a": ["touch /tmp/x"], "b": [1, 2], "c": "y"}]
     assert why == ""
 
@@ -187,3 +189,8 @@ def test_broken_yaml_says_in_which_line():
 def test_a_number_beyond_64_bits_and_dates_become_plain():
     documents, _ = parse_yaml(f"a: {'9' * 40}\nb: 2025-01-02\n")
     assert flatten(documents[0]) == {"a": None, "b": "2025-01-02"}
+
+
+@pytest.mark.parametrize("text", ["{)", "{]}", "[}", "[1, 2)}", "f(]", "f(a=1})", "{'a': 1)}", "{'a': [1}, 2]}"])
+def test_a_bracket_closed_by_another_kind_ends_the_reading(text: str):
+    assert parse_python_repr(text) is None
