@@ -148,6 +148,26 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitPoint:
+    """One split of the GPUs and the throughput it gives, as a multiple of today's."""
+
+    gpus_trainer: int
+    gpus_generator: int
+    throughput: Interval
+    legal: bool
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCurve:
+    """Throughput against split, for the picture and for the recommendation."""
+
+    points: tuple[SplitPoint, ...]
+    current_gpus_trainer: int
+    proposed_gpus_trainer: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Advice:
     """The whole answer, before it is put into words: diagnosis, what to do in order, what not to do, what to log."""
 
@@ -155,3 +175,4 @@ class Advice:
     recommendations: tuple[Recommendation, ...] = ()
     do_not: tuple[DoNot, ...] = ()
     missing: tuple[Missing, ...] = ()
+    split_curve: SplitCurve | None = None

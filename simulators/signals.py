@@ -19,6 +19,8 @@ class Fold(StrEnum):
     MAX = "max"
     MIN = "min"
     LAST = "last"
+    LATE = "late"
+    """Median of the last quarter: the state a gauge is in now, without the noise of one scrape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,8 @@ _LEARNING = (
     _frac("solved_all_frac", "share of groups in which every rollout is right"),
     _frac("solved_none_frac", "share of groups in which no rollout is right"),
     _frac("zero_adv_frac", "share of *trained* groups whose rewards are all equal: no advantage, no gradient"),
+    _value("reward_min", "lowest raw reward of the trained rollouts"),
+    _value("reward_max", "highest raw reward of the trained rollouts"),
     _value("advantage_max", "largest advantage of the batch"),
     _value("entropy", "token entropy of the model", unit="nats"),
     _value("grad_norm", "gradient norm of the update", low=0.0),
@@ -184,18 +188,18 @@ _LEARNING = (
 )
 
 _ENGINE = (
-    _count("running", "requests", "requests in the engines' batches", "engine_running"),
-    _count("queued", "requests", "requests waiting inside the engines", "engine_waiting"),
-    _count("running_limit", "requests", "most requests the engines admit at once (slots)"),
-    _frac("kv_usage_frac", "share of the KV pool in use"),
-    _count("kv_tokens", "tokens", "tokens held in the KV pools"),
-    _count("kv_capacity_tokens", "tokens", "tokens the KV pools can hold"),
+    _count("running", "requests", "requests in the engines' batches", "engine_running", over=Fold.LATE),
+    _count("queued", "requests", "requests waiting inside the engines", "engine_waiting", over=Fold.LATE),
+    _count("running_limit", "requests", "most requests the engines admit at once (slots)", over=Fold.LATE),
+    _frac("kv_usage_frac", "share of the KV pool in use", over=Fold.LATE),
+    _count("kv_tokens", "tokens", "tokens held in the KV pools", over=Fold.LATE),
+    _count("kv_capacity_tokens", "tokens", "tokens the KV pools can hold", over=Fold.LATE),
     _count("preemptions", "requests", "preempted or retracted requests since the engines started", over=Fold.LAST),
     _count("preemptions_per_s", "requests/s", "preempted or retracted requests per second"),
     _frac("recompute_frac", "share of computed tokens that were computed before"),
     _frac("prefix_hit_frac", "share of prompt tokens found in the prefix cache"),
     _count("prompt_tokens_per_s", "tokens/s", "prompt tokens computed per second"),
-    _count("decode_tokens_per_s", "tokens/s", "tokens generated per second by the engines"),
+    _count("decode_tokens_per_s", "tokens/s", "tokens generated per second by the engines", over=Fold.LATE),
     _s("tpot_s", "time per output token of one request, mean", across=Fold.MEAN),
     _s("ttft_mean_s", "time to first token, mean", across=Fold.MEAN),
     _s("queue_time_mean_s", "time a request waits inside an engine, mean", across=Fold.MEAN),
@@ -205,6 +209,7 @@ _ENGINE = (
         "published_decode_tokens_per_s",
         "tokens/s",
         "generation throughput gauge as the engine prints it (may stick)",
+        over=Fold.LATE,
     ),
     _count("engines", "engines", "engines that report", over=Fold.LAST),
     _frac("gpu_util_frac", "GPU utilisation as the driver reports it; high at low power means waiting"),

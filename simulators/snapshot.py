@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from statistics import median
 
 from simulators.signals import SIGNALS, Fold
 
@@ -105,6 +106,8 @@ def fold_values(how: Fold, values: Iterable[float], weights: Iterable[float] | N
             return min(numbers)
         case Fold.LAST:
             return numbers[-1]
+        case Fold.LATE:
+            return median(numbers[-max(1, len(numbers) // 4) :])
         case Fold.SUM:
             return sum(numbers)
         case Fold.MEAN:

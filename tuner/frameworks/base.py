@@ -99,3 +99,7 @@ class Framework:
     facts: Callable[[Observed], tuple[Topology, Setpoints]] = unknown_facts
     """Topology and knobs in force, from configuration and from keys that state them; unknown stays None."""
     interpret: Interpret | None = None
+    computed_trust: Mapping[str, float] = field(default_factory=dict)
+    """Trust of signals that `interpret` adds, where it is not 1."""
+    copy_labels: tuple[str, ...] = ()
+    """Labels that tell copies of one speaker apart (`tp_rank`): of records that differ only in these, one counts."""

@@ -1,0 +1,125 @@
+"""How many GPUs each side should have: the rates of today, scaled to every legal split."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import mean
+
+from policies.base import Interval, SplitCurve, SplitPoint
+from policies.diagnosis.waiting import generator_is_slower
+from simulators.plant import Bounds, Mode, Setpoints, Topology
+from simulators.snapshot import Snapshot
+
+EXPONENTS = tuple(0.5 + 0.5 * (i + 0.5) / 9 for i in range(9))
+"""Midpoints of U[0.5, 1]: how throughput grows with GPUs is unknown before the first resize (design/model.md)."""
+HEADROOM = tuple(1.0 + 0.5 * (i + 0.5) / 9 for i in range(9))
+"""Midpoints of U[1, 1.5]: what a generator could do that nobody has measured, relative to what it does."""
+NODE_GPUS = 8
+"""Without a stated lattice, jobs of some size move whole nodes."""
+SMALL_JOB_GPUS = 32
+"""A job under this size moves single GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What each side could do alone, as multiples of today's throughput; several values where one is not known."""
+
+    trainer: float
+    generator: tuple[float, ...]
+
+
+def capacities(setpoints: Setpoints, snapshot: Snapshot) -> Capacity | None:
+    """1 / (1 - idle) of each side; None when the trainer's idle share is not known."""
+    idle = snapshot.get("trainer_idle_frac")
+    if idle is None or idle >= 1.0:
+        return None
+    trainer = 1.0 / (1.0 - idle)
+    gated = snapshot.get("generator_idle_frac")
+    if generator_is_slower(setpoints, snapshot, idle):
+        return Capacity(trainer, (1.0,))
+    if gated is not None and gated < 1.0:
+        return Capacity(trainer, (1.0 / (1.0 - gated),))
+    return Capacity(trainer, HEADROOM)
+
+
+def quantile(values: Iterable[float], share: float) -> float:
+    ordered = sorted(values)
+    position = share * (len(ordered) - 1)
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
+
+
+def central(values: Iterable[float]) -> Interval:
+    """The 80 % central interval and the mean of equally likely values."""
+    ordered = sorted(values)
+    return Interval(quantile(ordered, 0.1), mean(ordered), quantile(ordered, 0.9))
+
+
+def lattice(topology: Topology, setpoints: Setpoints, bounds: Bounds) -> list[int]:
+    """Trainer sizes worth a look: on the lattices of engines and trainer, above the memory floor, inside the bounds."""
+    total = _total(topology, setpoints)
+    if total is None or topology.mode is not Mode.OVERLAPPED:
+        return []
+    small = total < SMALL_JOB_GPUS
+    engine = topology.gpus_per_engine or (1 if small else NODE_GPUS)
+    step = topology.trainer_gpu_step or (1 if small else NODE_GPUS)
+    floor = max(step, topology.trainer_gpus_min or 1, bounds.gpus_trainer_min or 1)
+    roof = min(total - engine, bounds.gpus_trainer_max or total)
+    sizes = topology.trainer_sizes or range(step, total, step)
+    return [t for t in sizes if floor <= t <= roof and (total - t) % engine == 0]
+
+
+def divides(topology: Topology, setpoints: Setpoints, gpus_trainer: int) -> bool | None:
+    """Whether the batch divides over the trainer's data-parallel ranks; None where the batch is unknown."""
+    batch = setpoints.batch_rollouts
+    if not batch:
+        return None
+    ranks = gpus_trainer // topology.trainer_gpu_step if topology.trainer_gpu_step else gpus_trainer
+    return batch % max(1, ranks) == 0
+
+
+def split_curve(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds: Bounds) -> SplitCurve | None:
+    """Every split on the lattice with its throughput, and the best legal one.
+
+    X(t, g) = min(C_g (g/g0)^b, C_t (t/t0)^a), relative to today's min(C_g, C_t); a and b from U[0.5, 1].
+    A deterministic bound: real batches vary, so the best split gains less.
+    # 64 : 192, trainer idle 29 %, generator never gated: C_t = 1.41, C_g = 1
+    #   48 : 208 -> 1.04..1.08 | 64 : 192 -> 1 | 40 : 216 -> 0.88..1.09
+    """
+    now_t, now_g = setpoints.gpus_trainer, setpoints.gpus_generator
+    capacity = capacities(setpoints, snapshot)
+    if not now_t or not now_g or capacity is None:
+        return None
+    total = now_t + now_g
+    points = []
+    for t in sorted({*lattice(topology, setpoints, bounds), now_t}):
+        ratios = [
+            min(c * ((total - t) / now_g) ** b, capacity.trainer * (t / now_t) ** a) / min(c, capacity.trainer)
+            for c in capacity.generator
+            for a in EXPONENTS
+            for b in EXPONENTS
+        ]
+        fits = divides(topology, setpoints, t)
+        legal = fits is not False or not topology.batch_must_divide
+        note = f"{t} does not divide {setpoints.batch_rollouts} rollouts" if fits is False else ""
+        points.append(SplitPoint(t, total - t, central(ratios), legal, note))
+    one_sided = len(capacity.generator) > 1
+    return SplitCurve(tuple(points), now_t, _best(points, now_t, one_sided))
+
+
+def _best(points: list[SplitPoint], now: int, one_sided: bool) -> int | None:
+    """The best legal split by mean; only one lattice step away while the generator's own rate is a guess."""
+    legal = [p for p in points if p.legal and p.gpus_trainer != now]
+    if one_sided:
+        up = [p for p in legal if p.gpus_trainer > now]
+        legal = up[:1]
+    if not legal:
+        return None
+    best = max(legal, key=lambda p: p.throughput.mean)
+    return best.gpus_trainer if best.throughput.mean > 1.0 else None
+
+
+def _total(topology: Topology, setpoints: Setpoints) -> int | None:
+    if setpoints.gpus_trainer and setpoints.gpus_generator:
+        return setpoints.gpus_trainer + setpoints.gpus_generator
+    return topology.gpus_total

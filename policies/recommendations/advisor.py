@@ -1,0 +1,102 @@
+"""The whole answer: diagnosis, ranked changes, warnings, gaps. One pure function over what is known of a job."""
+
+from collections.abc import Iterator
+
+from policies.allocation import split_curve
+from policies.base import Advice, Direction, Recommendation, SplitCurve, Verdict
+from policies.diagnosis import diagnose
+from policies.diagnosis.budget import wall_time_budget
+from policies.estimators import estimate
+from policies.recommendations.case import Case, Ranked
+from policies.recommendations.engines import engines
+from policies.recommendations.flow import curriculum, flow
+from policies.recommendations.periodic import periodic
+from policies.recommendations.sides import sides
+from policies.recommendations.warnings import VOID, do_not, missing
+from simulators.plant import Bounds, Mode, Setpoints, Topology
+from simulators.snapshot import Snapshot
+
+
+def advise(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds: Bounds | None = None) -> Advice:
+    """Advice on one snapshot. Estimates what follows from it first, so a raw snapshot is enough. Pure and total."""
+    limits = bounds or Bounds()
+    known = estimate(topology, setpoints, snapshot)
+    diagnosis = diagnose(topology, setpoints, known)
+    budget = wall_time_budget(topology.mode, setpoints, known)
+    case = Case(topology, setpoints, known, limits, diagnosis, budget)
+    curve = split_curve(topology, setpoints, known, limits) if case.verdict not in VOID else None
+    ranked = sorted(_candidates(case, curve), key=lambda r: -r.expected)
+    warned = {(d.knob, d.direction) for d in do_not(case)}
+    chosen = [r.recommendation for r in ranked if (r.recommendation.knob, r.recommendation.direction) not in warned]
+    return Advice(
+        diagnosis=diagnosis,
+        recommendations=_one_per_knob(chosen) or _log_first(case),
+        do_not=do_not(case),
+        missing=missing(case),
+        split_curve=curve,
+    )
+
+
+def _candidates(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:
+    """Every rule that applies; under a verdict that voids speed only what mends the learning."""
+    if case.verdict in VOID:
+        yield from _mend_learning(case)
+        return
+    if case.verdict is Verdict.BALANCED:
+        yield from curriculum(case)
+        yield from periodic(case)
+        return
+    yield from engines(case)
+    if case.topology.mode is not Mode.ENGINE:
+        yield from flow(case)
+        yield from periodic(case)
+        yield from sides(case, curve)
+
+
+def _mend_learning(case: Case) -> Iterator[Ranked]:
+    yield from curriculum(case)
+    cut = case.get("truncated_frac_last") or case.get("truncated_frac") or 0.0
+    if cut >= 0.1:
+        cap = case.topology.max_response_tokens or case.get("resp_len_max")
+        reason = (
+            f"{cut:.0%} of the rollouts end at the cap: raise it, or shorten the answers the reward asks for. Half an "
+            "answer earns no reward, whatever the speed."
+        )
+        yield Ranked(
+            cut,
+            Recommendation(
+                "engine_settings",
+                Direction.UP,
+                cap,
+                2.0 * cap if cap else None,
+                "response tokens",
+                None,
+                reason,
+                ("longer rollouts cost generation",),
+                data_changing=True,
+            ),
+        )
+    if case.verdict is Verdict.POLICY_COLLAPSE:
+        reason = (
+            "Go back to a checkpoint from before the collapse and log entropy, KL and clip fraction each step, so that "
+            "the next run stops where it starts."
+        )
+        yield Ranked(0.1, Recommendation("logging", Direction.ON, None, "entropy, kl, clip fraction", "", None, reason))
+
+
+def _one_per_knob(chosen: list[Recommendation]) -> tuple[Recommendation, ...]:
+    """The best of each knob, in rank order: two opinions on one knob are one too many."""
+    seen: dict[str, Recommendation] = {}
+    for item in chosen:
+        seen.setdefault(item.knob, item)
+    return tuple(seen.values())
+
+
+def _log_first(case: Case) -> tuple[Recommendation, ...]:
+    """Nothing can be said: the first change is to log what would."""
+    gaps = missing(case)
+    if case.verdict is not Verdict.CANNOT_TELL or not gaps:
+        return ()
+    names = ", ".join(m.signal for m in gaps[:3])
+    reason = f"With {names} in the log this question has an answer. {gaps[0].how_to_get_it}"
+    return (Recommendation("logging", Direction.ON, None, names, "", None, reason),)

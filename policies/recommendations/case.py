@@ -1,0 +1,96 @@
+"""What every recommendation rule sees, and how an uncertain gain is written down."""
+
+from dataclasses import dataclass
+
+from policies.base import Diagnosis, Interval, Recommendation, Verdict
+from policies.diagnosis.budget import Budget
+from simulators.plant import Bounds, Mode, Setpoints, Topology
+from simulators.snapshot import Snapshot
+
+GENERATOR_SIDE = frozenset(
+    {
+        Verdict.GENERATION_BOUND,
+        Verdict.TAIL_BOUND,
+        Verdict.PREFILL_BOUND,
+        Verdict.KV_BOUND,
+        Verdict.KV_THRASH,
+        Verdict.CONCURRENCY_CAPPED,
+        Verdict.CLIENT_BOUND,
+        Verdict.SLOW_ENGINE,
+        Verdict.ENV_BOUND,
+        Verdict.SANDBOX_BOUND,
+        Verdict.STALENESS_WASTE,
+    }
+)
+UNTOLD = 0.05
+"""Expected gain per unit of the share it acts on, where data cannot tell: below any gain that is worth telling."""
+GAIN_MAX = 10.0
+"""No promise beyond this, whatever the formula says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    topology: Topology
+    setpoints: Setpoints
+    snapshot: Snapshot
+    bounds: Bounds
+    diagnosis: Diagnosis
+    budget: Budget | None
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.diagnosis.verdict
+
+    @property
+    def generator_side(self) -> bool:
+        return self.verdict in GENERATOR_SIDE
+
+    @property
+    def serial(self) -> bool:
+        return self.topology.mode is Mode.SERIAL
+
+    def get(self, name: str) -> float | None:
+        return self.snapshot.get(name)
+
+    def frac(self, name: str) -> float:
+        """Share of a phase in the wall time; 0 when unknown."""
+        return self.budget.frac(name) if self.budget else 0.0
+
+    @property
+    def generator_frac(self) -> float:
+        """Share of wall time that a faster generator could give back at most."""
+        if self.serial:
+            return self.frac("rollout_s")
+        idle = self.get("trainer_idle_frac")
+        if idle is not None:
+            return idle if self.generator_side else 0.0
+        return 0.5 if self.generator_side else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A recommendation and what it is ranked by: the expected gain, or where none can be told, a careful stand-in."""
+
+    expected: float
+    recommendation: Recommendation
+
+
+def at_most(bound: float) -> Interval:
+    """A gain of which only the upper bound is known: the share of it that comes true is U[0, 1].
+
+    # bound 1.00 -> 0.10 | 0.50 | 0.90
+    """
+    bound = min(max(bound, 0.0), GAIN_MAX)
+    return Interval(0.1 * bound, 0.5 * bound, 0.9 * bound)
+
+
+def freed(share: float) -> float:
+    """Gain in throughput when `share` of the wall time goes away: share / (1 - share)."""
+    share = min(max(share, 0.0), GAIN_MAX / (1.0 + GAIN_MAX))
+    return share / (1.0 - share)
+
+
+def saved_by_doubling(share: float) -> Interval:
+    """Gain when a phase of this share comes half as often: nearly certain, less where it hides other work."""
+    full = freed(share / 2.0)
+    return Interval(0.7 * full, 0.9 * full, full)

@@ -1,0 +1,230 @@
+"""What to change about the engines: how many requests they hold, their KV pool, prefill, the way to them."""
+
+from collections.abc import Iterator
+from math import exp, log
+
+from policies.allocation import central
+from policies.base import Direction, Interval, Recommendation, Verdict
+from policies.diagnosis.generator import BUSY_CLIENT_PER_S, FEW_RESIDENTS, residents_per_engine
+from policies.recommendations.case import UNTOLD, Case, Ranked, at_most, freed
+from simulators.plant import Change, Mode
+
+HALF_RATE_REQUESTS = tuple(exp(log(8.0) + (log(128.0) - log(8.0)) * (i + 0.5) / 9) for i in range(9))
+"""Batch at which decode reaches half of its ceiling: log-uniform from 8 to 128 where the engine's curve is unknown."""
+KV_TARGET_FRAC = 0.8
+"""A batch is not grown beyond the requests that fill this share of the KV pool."""
+CHUNKS = "chunked prefill budget"
+
+
+def engines(case: Case) -> Iterator[Ranked]:
+    """One rule per generator-side verdict that an engine or its client can mend."""
+    match case.verdict:
+        case Verdict.CONCURRENCY_CAPPED:
+            yield from _more_in_flight(case)
+        case Verdict.KV_BOUND | Verdict.KV_THRASH:
+            yield from _more_kv(case)
+        case Verdict.PREFILL_BOUND:
+            yield from _prefill(case)
+        case Verdict.CLIENT_BOUND:
+            yield from _client(case)
+        case Verdict.SLOW_ENGINE:
+            yield from _slow(case)
+        case Verdict.GENERATION_BOUND | Verdict.CANNOT_TELL:
+            yield from _many_short_requests(case)
+            yield from _rarely_full(case)
+        case _:
+            yield from _rarely_full(case)
+    if case.serial and (case.get("slowest_s_per_token") or 0.0) > 0.1 and case.verdict is not Verdict.SLOW_ENGINE:
+        yield from _slow(case)
+
+
+def batch_gain(now: float, then: float) -> Interval:
+    """Gain in decode throughput from a larger batch: X(b) = b / (h + b), h the half-rate batch.
+
+    #  8 -> 16: 6 % .. 88 % | 64 -> 96: 4 % .. 27 % | 256 -> 512: 2 % .. 20 %
+    """
+    ratios = [then * (h + now) / (now * (h + then)) - 1.0 for h in HALF_RATE_REQUESTS]
+    return central(ratios)
+
+
+def _more_in_flight(case: Case) -> Iterator[Ranked]:
+    running, queued, kv = case.get("running"), case.get("queued") or 0.0, case.get("kv_usage_frac")
+    residents = running if running else residents_per_engine(case.setpoints, case.snapshot)
+    if not residents:
+        return
+    wanted = residents + queued if queued else 2.0 * residents
+    room = residents * KV_TARGET_FRAC / kv if kv else wanted
+    most = case.bounds.max_in_flight_max or wanted
+    proposed = max(residents, min(wanted, room, most))
+    if proposed <= residents:
+        return
+    gain = batch_gain(residents, proposed)
+    scale = 1.0 if case.topology.mode is Mode.ENGINE else max(case.generator_frac, 0.1)
+    gain = Interval(*(freed(scale * g / (1.0 + g)) for g in (gain.low, gain.mean, gain.high)))
+    fits = f"; the KV pool would be {kv * proposed / residents:.0%} full" if kv else ""
+    reason = (
+        f"{residents:.0f} requests run where {proposed:.0f} could: larger batches decode more per second, with falling "
+        f"returns{fits}. The gain comes from a prior on the engine's curve; two caps measured would pin it."
+    )
+    risks = ("more rollouts are in flight at a weight update, so samples are older",)
+    yield Ranked(
+        max(gain.mean, 0.1),
+        Recommendation(
+            "max_in_flight",
+            Direction.UP,
+            residents,
+            float(round(proposed)),
+            "requests",
+            gain,
+            reason,
+            risks,
+            data_changing=True,
+        ),
+    )
+
+
+def _more_kv(case: Case) -> Iterator[Ranked]:
+    running = case.get("running")
+    gain = None
+    if running:
+        small, large = batch_gain(running, 1.25 * running), batch_gain(running, 2.0 * running)
+        gain = Interval(small.low, (small.mean + large.mean) / 2.0, large.high)
+    reason = (
+        "The KV pool decides how many requests run. More memory for it (memory fraction, FP8 KV cache, larger tensor "
+        "parallelism) lets the batch grow; fewer in flight would only make it smaller."
+    )
+    yield Ranked(
+        max(gain.mean if gain else 0.0, 0.2),
+        Recommendation(
+            "kv_memory",
+            Direction.UP,
+            None,
+            "1.25x to 2x the pool",
+            "tokens",
+            gain,
+            reason,
+            ("less memory for activations: watch for out-of-memory",),
+        ),
+    )
+    if case.verdict is Verdict.KV_THRASH:
+        twice = case.get("recompute_frac") or 0.0
+        yield Ranked(
+            0.5 * freed(twice),
+            Recommendation(
+                "max_in_flight",
+                Direction.DOWN,
+                running,
+                None,
+                "requests",
+                at_most(freed(twice)),
+                f"{twice:.0%} of the tokens are computed twice after preemption; a cap just below saves them.",
+                data_changing=True,
+            ),
+        )
+
+
+def _prefill(case: Case) -> Iterator[Ranked]:
+    per_request = case.get("decode_tokens_per_s_per_request")
+    pace = f"; a running request gets {per_request:.3g} tokens/s" if per_request else ""
+    reason = (
+        f"Prompts take the engines' time and decode starves{pace}. Prefix caching, a smaller {CHUNKS} or separate "
+        "prefill engines give decode its share back; how much needs the prompt reuse (prefix hit rate) to tell."
+    )
+    yield Ranked(
+        0.3,
+        Recommendation("engine_settings", Direction.SET, None, f"prefix cache on, smaller {CHUNKS}", "", None, reason),
+    )
+    yield Ranked(
+        0.25,
+        Recommendation(
+            "prefill_decode_split",
+            Direction.UP,
+            None,
+            "more prefill",
+            "",
+            None,
+            "A prefill pool of its own takes the prompts off the decoding engines; its size follows from prompt and "
+            "output tokens per second, which one more minute of both counters would give.",
+        ),
+    )
+
+
+def _client(case: Case) -> Iterator[Ranked]:
+    share = max(case.generator_frac, 0.1)
+    bound = at_most(freed(0.5 * share))
+    reason = (
+        "Requests arrive slower than the engines could take them: send one request per group instead of per rollout, "
+        "raise the client's connection limit, or run more client processes."
+    )
+    yield Ranked(
+        max(bound.mean, 0.3),
+        Recommendation("client_concurrency", Direction.UP, None, "one request per group", "", bound, reason),
+    )
+
+
+def _slow(case: Case) -> Iterator[Ranked]:
+    pace = case.get("slowest_s_per_token") or 0.0
+    share = case.frac("rollout_s") if case.serial else case.generator_frac
+    gain = at_most(freed(share * 0.5))
+    reason = (
+        f"{pace * 1e3:.0f} ms per token is slow decode: look for eager mode, preemption, a CPU fallback or one sick "
+        "engine before adding anything."
+    )
+    yield Ranked(
+        gain.mean,
+        Recommendation("engine_settings", Direction.SET, None, "CUDA graphs on, check each engine", "", gain, reason),
+    )
+
+
+def _many_short_requests(case: Case) -> Iterator[Ranked]:
+    """Tens of rollouts per second through one client, and no engine figure that shows them arriving."""
+    batch, wall = case.get("batch_rollouts"), case.get("rollout_s")
+    if not batch or not wall or case.get("running") is not None or batch / wall < BUSY_CLIENT_PER_S:
+        return
+    reason = (
+        f"{batch / wall:.0f} rollouts a second is what one client process and its HTTP path carry; the engines may be "
+        "idle behind it. One request per group instead of per rollout tells: if generation shortens, that was it."
+    )
+    yield Ranked(
+        3.0 * UNTOLD * case.generator_frac,
+        Recommendation("client_concurrency", Direction.UP, None, "one request per group", "", None, reason),
+    )
+
+
+def _rarely_full(case: Case) -> Iterator[Ranked]:
+    """A generator-bound job whose batches are known to be small, or not known at all, may simply lack requests."""
+    if not case.generator_side or case.verdict in (Verdict.SANDBOX_BOUND, Verdict.STALENESS_WASTE):
+        return
+    each = residents_per_engine(case.setpoints, case.snapshot)
+    kv, queued = case.get("kv_usage_frac"), case.get("queued")
+    if (kv is not None and kv > KV_TARGET_FRAC) or (each is not None and each > 4 * FEW_RESIDENTS) or queued:
+        return
+    if each is not None and each <= 4 * FEW_RESIDENTS:
+        gain = batch_gain(each, 2.0 * each)
+        scale = max(case.generator_frac, 0.1)
+        gain = Interval(*(freed(scale * g / (1.0 + g)) for g in (gain.low, gain.mean, gain.high)))
+        expected, now = 0.8 * gain.mean, each
+        reason = (
+            f"About {each:.0f} requests per engine leave decode batches small; twice as many decode more per second."
+        )
+    else:
+        gain, expected, now = None, 2.0 * UNTOLD * case.generator_frac, None
+        reason = (
+            "If the engines have room (few running, none waiting, KV pool under half), more in flight is cheaper than "
+            "more GPUs. Their /metrics would tell, and by how much."
+        )
+    yield Ranked(
+        expected,
+        Recommendation(
+            "max_in_flight",
+            Direction.UP,
+            now,
+            2.0 * now if now else None,
+            "requests per engine",
+            gain,
+            reason,
+            ("samples get older",),
+            data_changing=True,
+            change=Change.RESTART,
+        ),
+    )

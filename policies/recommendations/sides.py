@@ -1,0 +1,141 @@
+"""What to change between the two sides: overlap, the split of the GPUs, the trainer's own efficiency."""
+
+from collections.abc import Iterator
+
+from policies.base import Direction, Interval, Recommendation, SplitCurve, Verdict
+from policies.recommendations.case import UNTOLD, Case, Ranked, at_most, freed
+from simulators.plant import Mode, TrainerResize
+
+POOR_MFU = 0.3
+"""Dense training reaches this on any current GPU when sequences are packed; far below it the kernels are starved."""
+GAIN_MIN = 0.01
+"""A split that gains less is not worth a restart."""
+
+
+def sides(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:
+    yield from _overlap(case)
+    yield from _packing(case)
+    if case.topology.mode is Mode.OVERLAPPED:
+        yield from _split(case, curve)
+
+
+def _overlap(case: Case) -> Iterator[Ranked]:
+    """Serial: T_step = G + T + rest. Overlapped at lag one it is max(G, T) + rest, on GPUs that must now be shared."""
+    gen, train = case.frac("rollout_s"), case.frac("trainer_busy_s")
+    if not case.serial or min(gen, train) < 0.05:
+        return
+    most = (gen + train) / max(gen, train) - 1.0
+    bound = freed(min(gen, train))
+    gain = Interval(0.0, 0.4 * bound, 0.8 * bound)
+    reason = (
+        f"Generation ({gen:.0%}) and training ({train:.0%}) take turns. Overlapped, the shorter hides: "
+        f"at most {most:+.0%} of these two ({(gen + train) / max(gen, train):.2f}x). On the same GPUs, split, it gains "
+        "only what does not scale with GPUs (tail, offload, small batches); with linear scaling nothing."
+    )
+    risks = ("samples are one version old", "the split must then be right")
+    yield Ranked(
+        gain.mean,
+        Recommendation("overlap", Direction.ON, "off", "one step off", "", gain, reason, risks, data_changing=True),
+    )
+
+
+def _packing(case: Case) -> Iterator[Ranked]:
+    if case.verdict is not Verdict.TRAINER_BOUND or case.setpoints.packing:
+        return
+    share, mfu = case.frac("trainer_busy_s") or 0.5, case.get("mfu")
+    if mfu is not None and mfu >= POOR_MFU:
+        return
+    if mfu:
+        gain: Interval | None = at_most(freed(share * (1.0 - mfu / POOR_MFU)))
+        why = f"The trainer reaches an MFU of {mfu:.1%}; packed batches reach {POOR_MFU:.0%} and more."
+        expected = gain.mean if gain else 0.0
+    else:
+        gain, expected = None, UNTOLD * share
+        why = "Padding and tiny micro-batches are the usual loss; MFU or tokens per micro-batch would tell how much."
+    reason = (
+        f"Training takes {share:.0%} of the step. {why} Pack sequences to a token budget, and drop gradient "
+        "checkpointing where memory allows."
+    )
+    yield Ranked(
+        expected,
+        Recommendation(
+            "packing",
+            Direction.ON,
+            "off" if case.setpoints.packing is False else None,
+            "token budget",
+            "",
+            gain,
+            reason,
+            ("peak memory rises",),
+        ),
+    )
+
+
+def _split(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:
+    if case.topology.trainer_resize is TrainerResize.IMPOSSIBLE:
+        return
+    if curve is None:
+        yield from _direction_only(case)
+        return
+    if curve.proposed_gpus_trainer is None:
+        return
+    now, then = curve.current_gpus_trainer, curve.proposed_gpus_trainer
+    point = next(p for p in curve.points if p.gpus_trainer == then)
+    today = next(p for p in curve.points if p.gpus_trainer == now)
+    x = point.throughput
+    gain = Interval(x.low - 1.0, x.mean - 1.0, x.high - 1.0)
+    if gain.mean < GAIN_MIN or (not case.generator_side and then < now):
+        return
+    unproven = case.get("generator_idle_frac") is None and then > now
+    reason = (
+        f"{then} trainer and {point.gpus_generator} generator GPUs instead of {now} and "
+        f"{today.gpus_generator}: rates of today scaled by GPUs to the "
+        "power U[0.5, 1]. A bound without randomness: the real gain is smaller."
+    )
+    if unproven:
+        reason += " What the generator could do is not logged: one small step, then measure."
+    risks = ["a restart from checkpoint"]
+    if then < now and case.topology.trainer_gpus_min is None:
+        risks.append(f"the trainer must fit on {then} GPUs: its memory floor is not known")
+    if point.note:
+        risks.append(f"{point.note}: legal only where the framework does not demand it")
+    knob, current, proposed = (
+        ("gpus_trainer", now, then)
+        if then > now
+        else (
+            "gpus_generator",
+            today.gpus_generator,
+            point.gpus_generator,
+        )
+    )
+    yield Ranked(
+        gain.mean,
+        Recommendation(
+            knob,
+            Direction.UP,
+            float(current),
+            float(proposed),
+            "GPUs",
+            gain,
+            reason,
+            tuple(risks),
+            cost_s=case.topology.restart_s,
+            cost_note="" if case.topology.restart_s else "restart time not known",
+        ),
+    )
+
+
+def _direction_only(case: Case) -> Iterator[Ranked]:
+    """GPU counts unknown: the direction may still be clear, the gain is not."""
+    idle = case.get("trainer_idle_frac")
+    if case.verdict is Verdict.TRAINER_BOUND:
+        knob, share = "gpus_trainer", case.frac("trainer_busy_s")
+    elif case.verdict is Verdict.GENERATION_BOUND and idle:
+        knob, share = "gpus_generator", idle
+    else:
+        return
+    reason = (
+        "This side holds the other up, but the GPUs of each side are not in the data: give the resolved configuration "
+        "or a job file, and the gain of each split is computed."
+    )
+    yield Ranked(UNTOLD * share, Recommendation(knob, Direction.UP, None, None, "GPUs", None, reason))

@@ -1,0 +1,156 @@
+"""The command's face: names, options and help. Everything else is imported inside the command that needs it."""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from tuner.errors import TunerError
+from tuner.version import VERSION
+
+COMMANDS = (
+    ("advise", "Who waits for whom, what it costs, what to change first, what to leave alone."),
+    ("compare", "Two runs phase by phase, per rollout and per token: why is one slower?"),
+    ("init", "Print a first job file from what the sources show."),
+)
+"""Name and help of each command; a test compares it with what is registered and with tuner/commands/."""
+
+HELP = dict(COMMANDS)
+
+EXIT_INTERRUPTED, EXIT_BUG = 130, 70
+
+app = typer.Typer(
+    name="equipoise",
+    help="Keeps an RL post-training job in balance: reads its own logs and metrics and says what to change first.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Sources = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SOURCE...",
+        show_default=False,
+        help="Logs, metrics files, resolved configurations, folders of them, or - for standard input.",
+    ),
+]
+FrameworkName = Annotated[str, typer.Option("--framework", metavar="NAME", help="verl, slime, prime-rl, trl, ...")]
+JobPath = Annotated[Path | None, typer.Option("--job", metavar="FILE", help="A job file (see `equipoise init`).")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Since = Annotated[str | None, typer.Option("--since", metavar="STEP|TIME", help="Leave out everything before it.")]
+Last = Annotated[
+    str | None, typer.Option("--last", metavar="N|DURATION", help="Only the last steps (50) or time (2h).")
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"equipoise {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("advise", help=HELP["advise"], short_help=HELP["advise"])
+def _advise(
+    sources: Sources = None,
+    framework: FrameworkName = "auto",
+    job: JobPath = None,
+    as_json: AsJson = False,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with pictures.")] = None,
+    since: Since = None,
+    last: Last = None,
+    usd_per_gpu_hour: Annotated[
+        float | None, typer.Option("--usd-per-gpu-hour", metavar="USD", help="Price of one GPU for an hour.")
+    ] = None,
+) -> None:
+    from tuner.commands import advise, base
+
+    ask = base.Ask(tuple(sources or ()), framework, job, since, last)
+    advise.run(ask, advise.Wish(as_json, html, usd_per_gpu_hour))
+
+
+@app.command("compare", help=HELP["compare"], short_help=HELP["compare"])
+def _compare(
+    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="A file or folder, as for advise.")],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="The other one.")],
+    framework: FrameworkName = "auto",
+    as_json: AsJson = False,
+    last: Last = None,
+) -> None:
+    from tuner.commands import base, compare
+
+    asks = [base.Ask((path,), framework, None, None, last) for path in (run_a, run_b)]
+    compare.run(asks[0], asks[1], as_json=as_json)
+
+
+@app.command("init", help=HELP["init"], short_help=HELP["init"])
+def _init(sources: Sources = None, framework: FrameworkName = "auto") -> None:
+    from tuner.commands import base, init
+
+    init.run(base.Ask(tuple(sources or ()), framework))
+
+
+USAGE_ERROR = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+"""The parser's own complaints, wherever this version of typer keeps them."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; the result is the exit code. Never a traceback unless EQUIPOISE_DEBUG=1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = app(args=None if arguments is None else list(arguments), prog_name="equipoise", standalone_mode=False)
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):
+        # The reader has seen enough (typer turns EPIPE into SystemExit). Python flushes again at exit, in silence.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except TunerError as error:
+        return _complain(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted", EXIT_INTERRUPTED)
+    except Exception as error:
+        if isinstance(error, USAGE_ERROR):
+            return _usage(error)
+        if os.environ.get("EQUIPOISE_DEBUG") == "1":
+            raise
+        return _complain(
+            f"this is a bug of ours ({type(error).__name__}: {str(error)[:200]}). "
+            "Please report it with the output of the same command under EQUIPOISE_DEBUG=1.",
+            EXIT_BUG,
+        )
+    if code == EXIT_INTERRUPTED:
+        return _complain("interrupted", EXIT_INTERRUPTED)
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: Exception) -> int:
+    text = " ".join(str(cast(Any, error).format_message()).split())
+    if not text:
+        return 2
+    end = "" if text.endswith((".", "?")) else "."
+    return _complain(f"{text}{end} `equipoise --help` lists commands, `equipoise COMMAND --help` options.", 2)
+
+
+def _complain(text: str, code: int) -> int:
+    sys.stderr.write(f"error: {text}\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""What every command that reads sources shares: checking the request, reading with progress, preparing the answer."""
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, TextIO
+
+from policies.estimators import estimate
+from policies.recommendations import advise
+from simulators.cost import Shares, Spending, known_price, spending
+from simulators.plant import Bounds
+from tuner import answers, frameworks, ingest
+from tuner.errors import ConfigError
+from tuner.frameworks import base as frameworks_base
+from tuner.report.answer import Material
+from tuner.report.progress import Progress
+from tuner.report.text import Screen
+
+if TYPE_CHECKING:
+    from tuner.config import JobFile
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What the command line said about reading."""
+
+    sources: tuple[str, ...]
+    framework: str = "auto"
+    job: Path | None = None
+    since: str | None = None
+    last: str | None = None
+
+
+def read(ask: Ask) -> "tuple[ingest.Reading, JobFile | None]":
+    """The reading of all sources, or a ConfigError (what was asked) or SourceError (nothing could be read)."""
+    config = _job_file(ask.job)
+    paths = ask.sources or tuple(s.path for s in config.source) if config is not None else ask.sources
+    if not paths:
+        raise ConfigError(
+            "no SOURCE given: name a log, a metrics file or a folder, or [[source]] in a job file (--job)"
+        )
+    check_sources(paths)
+    check_framework(ask.framework)
+    last: str | int | None = int(ask.last) if ask.last is not None and ask.last.isdigit() else ask.last
+    with _progress(sys.stderr) as progress:
+        reading = ingest.read(
+            paths,
+            framework=ask.framework,
+            since=ask.since,
+            last=last,
+            config=config,
+            stdin=sys.stdin.buffer,
+            progress=progress,
+        )
+    return reading, config
+
+
+def _job_file(path: Path | None) -> "JobFile | None":
+    if path is None and not any(name.upper().startswith("EQUIPOISE_") for name in os.environ):
+        return None
+    from tuner import config  # noqa: PLC0415  (pydantic-settings costs 0.3 s; most runs have no job file)
+
+    return config.load(path) if path is not None or config.in_environment(os.environ) else None
+
+
+@contextmanager
+def _progress(stream: TextIO) -> Iterator[Progress]:
+    progress = Progress(stream, time.monotonic)
+    try:
+        yield progress
+    finally:
+        progress.clear()
+
+
+def check_sources(paths: Iterable[str]) -> None:
+    """Raises ConfigError for a path that is not there, with the nearest name that is."""
+    for path in paths:
+        if path == "-" or "://" in path or os.path.lexists(path):
+            continue
+        folder, name = os.path.split(path)
+        try:
+            there = os.listdir(folder or ".")
+        except OSError:
+            raise ConfigError(f"{path}: no such file, nor a folder {folder}; check the path") from None
+        near = get_close_matches(name, there, n=1, cutoff=0.6)
+        hint = (
+            f"did you mean {os.path.join(folder, near[0])}?" if near else f"{folder or 'this folder'} has no such name"
+        )
+        raise ConfigError(f"{path}: no such file or folder; {hint}")
+
+
+def check_framework(name: str) -> None:
+    """Raises ConfigError for a framework that nobody described, with the nearest that is."""
+    if name == "auto":
+        return
+    known = framework_names()
+    if known and name not in known:
+        near = get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ConfigError(f"--framework {name}: unknown; {hint}Known: auto, {', '.join(known)}")
+
+
+def framework_names() -> list[str]:
+    """The names of all frameworks and engines that the package describes."""
+    names = set()
+    for module in iter_modules(frameworks.__path__):
+        for value in vars(import_module(f"{frameworks.__name__}.{module.name}")).values():
+            if isinstance(value, frameworks_base.Framework):
+                names.add(value.name)
+    return sorted(names)
+
+
+def material_of(reading: ingest.Reading, bounds: Bounds, usd_per_gpu_hour: float | None) -> Material:
+    """Diagnosis, advice and cost of a reading: all that an answer is made of."""
+    snapshot = estimate(reading.topology, reading.setpoints, reading.snapshot)
+    advice = advise(reading.topology, reading.setpoints, reading.snapshot, bounds)
+    rates = advice.diagnosis.rates
+    price = usd_per_gpu_hour if usd_per_gpu_hour is not None else known_price(reading.topology.gpu_model)
+    spent: Spending | None = None
+    if price is not None:
+        shares = Shares(rates.trainer_idle_frac, rates.generator_idle_frac)
+        spent = spending(reading.topology, reading.setpoints, snapshot, shares, price)
+    sources = tuple(answers.Source(**asdict(s)) for s in reading.sources)
+    return Material(reading.topology, reading.setpoints, snapshot, advice, sources, reading.knobs, spent)
+
+
+def screen_for(stream: TextIO, environ: Mapping[str, str]) -> Screen:
+    """Width and height of the terminal, colour where it is wanted; 100 columns without colour in a pipe or a file."""
+    if not stream.isatty():
+        return Screen()
+    size = get_terminal_size((100, 25))
+    plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
+    return Screen(size.columns, max(24, size.lines - 1), not plain)

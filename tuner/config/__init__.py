@@ -1,0 +1,187 @@
+"""The job file: what a user states about a job that its logs do not say. Each field's documentation stands under it.
+
+A key that is absent is unknown, never a default. Environment variables override the file:
+`EQUIPOISE_TOPOLOGY__GPUS_TOTAL=64` is `[topology] gpus_total = 64`.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+
+from simulators.plant import Bounds, Setpoints, Topology
+from tuner.config.sections import (
+    SECTIONS,
+    BoundsSection,
+    CostSection,
+    JobSection,
+    SetpointsSection,
+    SourceSection,
+    TopologySection,
+)
+from tuner.errors import ConfigError
+
+PREFIX = "EQUIPOISE_"
+NOT_SETTINGS = frozenset({"EQUIPOISE_DEBUG"})
+"""Variables with our prefix that are not part of a job file."""
+
+
+class JobFile(BaseSettings):
+    """A whole job file."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        nested_model_default_partial_update=True,
+    )
+
+    job: JobSection = JobSection()
+    topology: TopologySection = TopologySection()
+    setpoints: SetpointsSection = SetpointsSection()
+    source: tuple[SourceSection, ...] = ()
+    bounds: BoundsSection = BoundsSection()
+    cost: CostSection = CostSection()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over the file; nothing else is looked at."""
+        return (env_settings, init_settings)
+
+    def to_topology(self) -> Topology:
+        """What the file states of the topology; the rest is unknown."""
+        stated = _stated(self.topology)
+        framework = self.topology.framework or self.job.framework
+        return Topology(**(stated | {"framework": framework}))
+
+    def to_setpoints(self) -> Setpoints:
+        return Setpoints(**_stated(self.setpoints))
+
+    def to_bounds(self) -> Bounds:
+        return Bounds(**_stated(self.bounds))
+
+
+def _stated(section: BaseModel) -> dict[str, Any]:
+    return {name: value for name, value in section if value is not None}
+
+
+def load(path: Path | None) -> JobFile:
+    """The job file at `path` (None: the environment alone). Raises ConfigError naming place, key, value and remedy."""
+    text = "" if path is None else _read(path)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(
+            f"{path}: not valid TOML: {error}. Strings need quotes, sections stand in [brackets]."
+        ) from None
+    _refuse_unknown_variables(os.environ)
+    try:
+        return JobFile(**data)
+    except SettingsError as error:
+        raise ConfigError(
+            f"environment: {error}; write EQUIPOISE_SECTION__KEY=value, e.g. {PREFIX}JOB__NAME=x"
+        ) from None
+    except ValidationError as error:
+        raise ConfigError(_explain(error.errors()[0], path, text)) from None
+
+
+def in_environment(environ: Mapping[str, str]) -> bool:
+    """True when a variable sets a key of the job file, so that it must be loaded even without a file."""
+    sections = tuple(f"{PREFIX}{name}".upper() for name in JobFile.model_fields)
+    return any(
+        name.upper() in sections or name.upper().startswith(tuple(f"{s}__" for s in sections)) for name in environ
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not UTF-8 text; a job file is TOML. `equipoise init SOURCE` writes one.") from None
+    except OSError as error:
+        remedy = "`equipoise init SOURCE > job.toml` writes one"
+        raise ConfigError(f"{path}: cannot read the job file ({error.strerror}); {remedy}.") from None
+
+
+def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
+    for name in environ:
+        section, nested, _ = name.upper().removeprefix(PREFIX).partition("__")
+        if not name.upper().startswith(PREFIX) or name in NOT_SETTINGS or not nested:
+            continue
+        if section.lower() not in JobFile.model_fields:
+            raise ConfigError(f"environment: {name} names no section; {_meant(section.lower(), JobFile.model_fields)}")
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    """`did you mean ...?`, or all there are."""
+    names = list(known)
+    near = get_close_matches(word, names, n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+
+
+def _explain(error: ErrorDetails, path: Path | None, text: str) -> str:
+    loc = [part for part in error["loc"] if isinstance(part, str)]
+    index = next((part for part in error["loc"] if isinstance(part, int)), 0)
+    place, key = _place(loc, index, path, text), ".".join(loc[:2])
+    match error["type"]:
+        case "extra_forbidden" if len(loc) == 1:
+            return f"{place}: unknown section [{key}]; {_meant(loc[0], JobFile.model_fields)}"
+        case "extra_forbidden":
+            return f"{place}: unknown key {key}; {_meant(loc[-1], SECTIONS[loc[0]].model_fields)}"
+        case "missing":
+            return f"{place}: {key} is missing; {SECTIONS[loc[0]].model_fields[loc[-1]].description}"
+    reason = error["msg"].removeprefix("Value error, ")
+    if error["type"] in ("model_type", "tuple_type"):
+        brackets = "[[source]]" if loc[0] == "source" else f"[{loc[0]}]"
+        return f"{place}: {loc[0]}={error['input']!r} must be a section: write {brackets} and its keys below it"
+    if len(loc) < 2:
+        return f"{place}: [{key}]: {reason[0].lower()}{reason[1:]}"
+    field = SECTIONS[loc[0]].model_fields.get(loc[1])
+    about = "" if field is None else f" {key} is: {' '.join((field.description or '').split())}"
+    return f"{place}: {key}={error['input']!r}: {reason[0].lower()}{reason[1:]}.{about}"
+
+
+def _place(loc: list[str], index: int, path: Path | None, text: str) -> str:
+    """Where a key was set: its variable, else file and line."""
+    variable = PREFIX + "__".join(loc[:2]).upper()
+    found = next((name for name in os.environ if name.upper() == variable), None)
+    if found is not None or path is None:
+        return f"environment variable {found or variable}"
+    line = _line_of(loc, index, text)
+    return f"{path}:{line}" if line else str(path)
+
+
+def _line_of(loc: list[str], index: int, text: str) -> int | None:
+    """The line of `key` in the `index`-th `[section]` (or of the section itself), by a plain scan."""
+    section, seen, header = None, -1, None
+    for number, line in enumerate(text.splitlines(), start=1):
+        title = re.match(r"\s*\[{1,2}\s*([\w.-]+)\s*\]{1,2}", line)
+        if title:
+            section = title[1]
+            seen += section == loc[0]
+            header = number if section == loc[0] and seen == index else header
+        elif (
+            len(loc) > 1 and section == loc[0] and seen == index and re.match(rf'\s*"?{re.escape(loc[1])}"?\s*=', line)
+        ):
+            return number
+    return header

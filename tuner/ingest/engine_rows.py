@@ -1,0 +1,88 @@
+"""From the scrapes and log lines of many engines to rows of the whole pool."""
+
+from collections.abc import Mapping
+
+from simulators.plant import Mode
+from simulators.signals import SIGNALS
+from simulators.snapshot import Row, fold_values
+from tuner.ingest.history import History, RawRow
+from tuner.ingest.matching import Matcher
+from tuner.ingest.translating import Provenance, translate
+from tuner.records import Record
+
+SILENT_CYCLES = 6
+"""A replica that missed this many rounds is gone: its last gauges no longer count."""
+REPLICAS_MAX = 4096
+"""More label sets than this in one source are noise, not engines."""
+NOT_A_REPLICA = frozenset({"writer", "le", "quantile"})
+"""Labels that do not tell engines apart."""
+
+
+class EngineRows:
+    """Folds replicas as they report: a round ends when a replica speaks again, and becomes one row of the pool."""
+
+    def __init__(self, matcher: Matcher, provenance: Provenance, last: int | None) -> None:
+        self._matcher = matcher
+        self._provenance = provenance
+        self._history = History(lambda name: SIGNALS[name].over, last)
+        self._states: dict[str, tuple[int, dict[str, float]]] = {}
+        self._before: dict[str, RawRow] = {}
+        self._spoken: dict[str, set[str]] = {}
+        self._copies: dict[str, str] = {}
+        self._round = 0
+        self._time_s: float | None = None
+        self.rows_seen = 0
+
+    def add(self, record: Record) -> None:
+        replica = self._replica(record.labels)
+        if replica is None:
+            return
+        raw = RawRow(dict(record.values), record.step, record.time_s, None, 1, record.origin, record.labels)
+        values = translate(self._matcher, raw, self._before.get(replica), Mode.ENGINE, self._provenance)
+        self._remember(replica, raw)
+        if not values:
+            return
+        spoken = self._spoken.setdefault(replica, set())
+        if spoken & values.keys():
+            self.close_round()
+            spoken = self._spoken.setdefault(replica, set())
+        spoken.update(values)
+        state = self._states.get(replica, (0, {}))[1]
+        self._states[replica] = (self._round, {**state, **values})
+        self._time_s = record.time_s if record.time_s is not None else self._time_s
+
+    def _remember(self, replica: str, raw: RawRow) -> None:
+        """The last raw values of a replica, for its totals: kept per key, since lines differ in what they say."""
+        before = self._before.get(replica)
+        values = {**before.values, **raw.values} if before is not None else raw.values
+        if before is not None and raw.time_s is None:
+            return
+        self._before[replica] = RawRow(values, None, raw.time_s, None)
+
+    def _replica(self, labels: Mapping[str, str]) -> str | None:
+        """The engine behind a label set; None for a copy of an engine that another rank already speaks for."""
+        copies = self._matcher.framework.copy_labels
+        engine = repr(sorted((k, v) for k, v in labels.items() if k not in copies and k not in NOT_A_REPLICA))
+        rank = repr(sorted((k, v) for k, v in labels.items() if k in copies))
+        if len(self._copies) >= REPLICAS_MAX and engine not in self._copies:
+            return None
+        return engine if self._copies.setdefault(engine, rank) == rank else None
+
+    def close_round(self) -> None:
+        """One row of the pool from the latest state of every living replica."""
+        if not any(self._spoken.values()):
+            return
+        alive = [values for seen, values in self._states.values() if self._round - seen < SILENT_CYCLES]
+        names = {name for values in alive for name in values}
+        pool = {n: fold_values(SIGNALS[n].across, (v[n] for v in alive if n in v)) for n in names}
+        pool.setdefault("engines", float(sum("running" in values for values in alive)))
+        if pool["engines"] == 0.0:
+            del pool["engines"]
+        self._history.append(RawRow(pool, None, self._time_s, None))
+        self.rows_seen += 1
+        self._round += 1
+        self._spoken = {}
+
+    def finish(self) -> list[Row]:
+        self.close_round()
+        return [Row(row.values, None, row.time_s, row.weight) for row in self._history.rows]

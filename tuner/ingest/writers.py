@@ -1,0 +1,162 @@
+"""Sorts the records of one source into runs: steps joined, restarts continued, interleaved writers told apart."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from simulators.signals import Fold
+from simulators.snapshot import Note
+from tuner.ingest.history import ROWS_MAX, History, RawRow, is_same
+from tuner.records import Record
+
+WRITERS_MAX = 64
+"""More than this many step counters in one file is no run any more."""
+OPEN_STEPS = 8
+"""Steps that may still be added to: two processes report one step at different times (generator ahead of trainer)."""
+SMALL_ROWS = 256
+"""Rows kept of the fifth writer and later ones, so that many writers do not cost many memories."""
+
+
+class Writer:
+    """One counter that goes up: its closed rows, and the last few steps, which may still be added to."""
+
+    def __init__(self, history: History, index: int) -> None:
+        self._history = history
+        self._open: dict[int | None, RawRow] = {}
+        self.newest: int | None = None
+        self.first_index = self.last_index = index
+        self.first_step: int | None = None
+        self.rows_seen = 0
+
+    def takes(self, record: Record, step: int) -> bool:
+        """True when the record is another part of a step that is still open."""
+        row = self._open.get(step)
+        return row is not None and is_same(row.values, record.values)
+
+    def add(self, record: Record, step: int | None, index: int) -> None:
+        self.last_index = index
+        row = self._open.get(step)
+        if row is not None and (step is not None or not (row.values.keys() & record.values.keys())):
+            row.values.update(record.values)
+            stamp = record.time_s if record.time_s is not None else row.time_s
+            self._open[step] = replace(row, time_s=stamp, labels={**row.labels, **record.labels})
+            return
+        if row is not None or len(self._open) >= OPEN_STEPS:
+            self._close_oldest()
+        self.rows_seen += 1
+        if self.first_step is None:
+            self.first_step = step
+        self.newest = step if step is not None else self.newest
+        self._open[step] = RawRow(dict(record.values), step, record.time_s, step, 1, record.origin, dict(record.labels))
+
+    def add_to_newest(self, record: Record, index: int) -> None:
+        """A record without a step belongs to what is being written now."""
+        self.add(record, self.newest if self.newest in self._open else None, index)
+
+    def _close_oldest(self) -> None:
+        self._history.append(self._open.pop(next(iter(self._open))))
+
+    def close(self) -> None:
+        while self._open:
+            self._close_oldest()
+
+    @property
+    def rows(self) -> list[RawRow]:
+        return self._history.rows
+
+
+class Writers:
+    """All writers of one source and framework."""
+
+    def __init__(self, fold_of: Callable[[str], Fold], last: int | None) -> None:
+        self._fold_of = fold_of
+        self._last = last
+        self._writers: list[Writer] = []
+        self._index = 0
+        self.crowded = 0
+        """Records that no writer could take because there are too many."""
+
+    def add(self, record: Record) -> None:
+        """Gives the record to the writer whose counter it continues: the same step, else the nearest one below."""
+        self._index += 1
+        writer = self._writer_of(record) or self._new()
+        if writer is None:
+            self.crowded += 1
+        elif record.step is None:
+            writer.add_to_newest(record, self._index)
+        else:
+            writer.add(record, record.step, self._index)
+
+    def _writer_of(self, record: Record) -> Writer | None:
+        step = record.step
+        if step is None:
+            return max(self._writers, key=lambda w: w.last_index, default=None)
+        joining = next((w for w in self._writers if w.takes(record, step)), None)
+        below = [w for w in self._writers if w.newest is None or w.newest < step]
+        return joining or max(below, key=lambda w: (_newest(w), -w.last_index), default=None)
+
+    def _new(self) -> Writer | None:
+        if len(self._writers) >= WRITERS_MAX:
+            return None
+        rows_max = ROWS_MAX if len(self._writers) < 4 else SMALL_ROWS
+        self._writers.append(Writer(History(self._fold_of, self._last, rows_max), self._index))
+        return self._writers[-1]
+
+    def finish(self) -> tuple[list[RawRow], list[Note]]:
+        """The rows of the longest run, restarts continued, and what was noticed about the other writers."""
+        for writer in self._writers:
+            writer.close()
+        if not self._writers:
+            return [], []
+        runs = self._runs()
+        longest = max(runs, key=lambda run: sum(w.rows_seen for w in run))
+        notes = [*_interleaved(runs), *_restarted(longest)]
+        if self.crowded:
+            detail = f"More than {WRITERS_MAX} step counters in one source; {self.crowded} records were left out."
+            notes.append(Note("interleaved-writers", detail, {"left_out": self.crowded}))
+        return _continued(longest), notes
+
+    def _runs(self) -> list[list[Writer]]:
+        """Writers in order, grouped: one that starts after another has ended continues that run after a restart."""
+        runs: list[list[Writer]] = []
+        for writer in self._writers:
+            before = next((run for run in runs if run[-1].last_index < writer.first_index), None)
+            if before is None:
+                runs.append([writer])
+            else:
+                before.append(writer)
+        return runs
+
+
+def _newest(writer: Writer) -> int:
+    return -1 if writer.newest is None else writer.newest
+
+
+def _interleaved(runs: list[list[Writer]]) -> list[Note]:
+    counts = sorted((sum(w.rows_seen for w in run) for run in runs), reverse=True)
+    if len(runs) < 2 or counts[1] < 2:
+        return []
+    named = {f"rows_writer_{chr(ord('a') + i)}": float(n) for i, n in enumerate(counts[:8])}
+    detail = (
+        f"{len(runs)} runs write into one file, their lines interleaved ({', '.join(f'{n:.0f}' for n in counts[:8])} "
+        "steps). Only the longest is used: averages over all would mix them."
+    )
+    return [Note("interleaved-writers", detail, {"writers": float(len(runs)), **named})]
+
+
+def _restarted(run: list[Writer]) -> list[Note]:
+    if len(run) < 2:
+        return []
+    at = [w.first_step for w in run[1:] if w.first_step is not None]
+    detail = f"The step counter went back {len(run) - 1} time(s), to {', '.join(map(str, at[:5]))}: the run restarted."
+    return [Note("step-restart", detail, {"restarts": float(len(run) - 1)})]
+
+
+def _continued(run: list[Writer]) -> list[RawRow]:
+    """Rows of a restarted run: what came after the checkpoint replaces what was lost."""
+    rows: list[RawRow] = []
+    for writer in run:
+        start = writer.first_step
+        if start is not None:
+            rows = [row for row in rows if row.step is None or row.step < start]
+        rows += writer.rows
+    return rows

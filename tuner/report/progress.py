@@ -1,0 +1,52 @@
+"""One line on a terminal while something long is read; silent everywhere else."""
+
+from collections.abc import Callable
+from typing import TextIO
+
+SILENT_S = 1.0
+"""Shorter work shows nothing."""
+EVERY_S = 0.2
+"""Seconds between two redraws."""
+
+
+class Progress:
+    """Called with bytes done and bytes in all (None where unknown, as on a pipe); guesses the time left."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._began = clock()
+        self._drawn_at = self._began
+        self._shown = False
+        self._quiet = not stream.isatty()
+
+    def __call__(self, done_bytes: int, total_bytes: int | None) -> None:
+        if self._quiet:
+            return
+        now = self._clock()
+        if now - self._began < SILENT_S or now - self._drawn_at < EVERY_S:
+            return
+        self._drawn_at, self._shown = now, True
+        self._stream.write(f"\r\x1b[K{sentence(done_bytes, total_bytes, now - self._began)}")
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Takes the line away, so that the answer stands alone."""
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+            self._shown = False
+
+
+def sentence(done_bytes: int, total_bytes: int | None, elapsed_s: float) -> str:
+    """`reading: 12 of 50 MB, about 3 s left`.
+
+    >>> sentence(12_000_000, 48_000_000, 1.5)
+    'reading: 12 of 48 MB, about 5 s left'
+    """
+    done = f"{done_bytes / 1e6:.0f}"
+    if not total_bytes or done_bytes <= 0 or done_bytes > total_bytes:
+        return f"reading: {done} MB"
+    left_s = elapsed_s * (total_bytes - done_bytes) / done_bytes
+    left = f"{left_s / 60:.0f} min" if left_s >= 90 else f"{left_s + 0.5:.0f} s"
+    return f"reading: {done} of {total_bytes / 1e6:.0f} MB, about {left} left"

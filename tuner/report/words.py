@@ -1,0 +1,120 @@
+"""How numbers and knobs are written for people: three figures, the unit, percent in prose only."""
+
+from collections.abc import Iterable
+
+from tuner import answers
+
+UNKNOWN = "?"
+
+
+def figure(value: answers.Value) -> str:
+    """A value at three figures: `1.95`, `0.004`, `18,294`, `on`; `?` when unknown.
+
+    >>> figure(1.9512), figure(18294.0), figure(0.00412), figure(True), figure(None)
+    ('1.95', '18,294', '0.00412', 'on', '?')
+    """
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}" if abs(value) < 1e9 else f"{value:.3g}"
+    return f"{value:.3g}"
+
+
+def with_unit(value: float | None, unit: str) -> str:
+    """`41.3 s`, `29 %` for a share, `?` when unknown."""
+    if value is None:
+        return UNKNOWN
+    if unit == "1":
+        return figure(value)
+    return f"{figure(value)} {unit}".rstrip()
+
+
+def percent(frac: float | None) -> str:
+    return UNKNOWN if frac is None else f"{100 * frac:.3g} %"
+
+
+def gain(interval: answers.Interval | None) -> str:
+    """`+12 % (6..19)`, the 80 % interval in brackets."""
+    if interval is None:
+        return "not tellable"
+    low, mean, high = (100 * v for v in (interval.low, interval.mean, interval.high))
+    return f"{mean:+.2g} % ({low:.2g}..{high:.2g})" if abs(mean) < 100 else f"{mean:+.0f} % ({low:.0f}..{high:.0f})"
+
+
+def usd(value: float | None, per: str) -> str:
+    return UNKNOWN if value is None else f"${value:,.2f} {per}"
+
+
+def move(r: answers.Recommendation) -> tuple[str, str]:
+    """The values now and proposed, with the unit on the second."""
+    unit = "" if r.unit in ("", "1") or isinstance(r.proposed, bool | str) or r.proposed is None else f" {r.unit}"
+    proposed = str(r.direction) if r.proposed is None else figure(r.proposed)
+    return figure(r.current), f"{proposed}{unit}"
+
+
+def takes_effect(r: answers.Recommendation) -> str:
+    if r.change is None:
+        return UNKNOWN
+    seconds = "" if not r.cost.seconds else f", {figure(r.cost.seconds)} s"
+    return {"boundary": "next step"}.get(str(r.change), str(r.change)) + seconds
+
+
+def job_line(answer: answers.Answer) -> str:
+    """`verl 0.7, overlapped; 256 GPUs: 64 trainer + 192 generator; steps 12..35`."""
+    job, window = answer.job, answer.window
+    versions = {s.version for s in answer.source if s.version and s.framework == job.framework}
+    name = " ".join([job.framework or "unknown framework", *sorted(versions)[:1]])
+    parts = [f"{name}, {job.mode if job.mode != 'unknown' else 'mode unknown'}"]
+    sides = [
+        f"{count} {side}"
+        for count, side in ((job.gpus_trainer, "trainer"), (job.gpus_generator, "generator"))
+        if count is not None
+    ]
+    total = f"{job.gpus_total:,} GPUs" if job.gpus_total is not None else "GPUs" if sides else "GPUs unknown"
+    parts.append(f"{total}: {' + '.join(sides)}" if sides else total)
+    if window.steps:
+        span = f" ({window.from_step}..{window.to_step})" if window.from_step is not None else ""
+        seconds = f", {figure(window.seconds)} s" if window.seconds is not None else ""
+        parts.append(f"{window.steps:,} step{'s' * (window.steps != 1)}{span}{seconds}")
+    return "; ".join(parts)
+
+
+def left_out(answer: answers.Answer) -> str:
+    """`3 steps left out of rates and trends: start-up (12), evaluation (20, 30)`; empty when none was."""
+    dropped = answer.window.dropped_steps
+    if not dropped:
+        return ""
+    reasons: dict[str, list[int]] = {}
+    for d in dropped:
+        reasons.setdefault(d.why, []).append(d.step)
+    told = [
+        f"{why} ({', '.join(map(str, steps[:4]))}{', ...' if len(steps) > 4 else ''})" for why, steps in reasons.items()
+    ]
+    count = f"{len(dropped)} step{'s' * (len(dropped) != 1)}"
+    return f"{count} left out of rates and trends: {'; '.join(told)}"
+
+
+def cost_line(answer: answers.Answer) -> str:
+    """The money in one line; empty without a price."""
+    if answer.cost is None:
+        return ""
+    c = answer.cost
+    parts = [
+        usd(value, per)
+        for value, per in (
+            (c.usd_per_mtok, "per Mtok trained"),
+            (c.idle_usd_per_hour, "an hour idle"),
+            (c.wasted_usd_per_hour, "an hour on unused rollouts"),
+        )
+        if value is not None
+    ]
+    return f"{', '.join(parts) or 'not tellable'} (at {usd(c.usd_per_gpu_hour, 'a GPU-hour')})"
+
+
+def worst_first(findings: Iterable[answers.Finding]) -> list[answers.Finding]:
+    order = {"critical": 0, "warning": 1, "info": 2}
+    return sorted(findings, key=lambda f: order[str(f.severity)])
