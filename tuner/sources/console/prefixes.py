@@ -25,9 +25,9 @@ _SPEAKER = re.compile(
     |\[(?P<mpi>\d+,\d+)\]<std(?:out|err)>:\s?
     |\[(?P<rank>(?:rank|default|node|worker|trainer)_?\d+)\]:\s?
     |\[pod/(?P<pod>[^\]\s]{1,200})\]\s?
-    |(?P<compose>(?!step|epoch|iter|rollout|train|eval)[a-zA-Z][\w.-]{0,60}[-_]\d+)\s+\|\s
+    |(?P<compose>(?!(?:step|epoch|iter|rollout|train|eval)[-_])[a-zA-Z][\w.-]{0,60}[-_]\d+)\s+\|\s
     |(?P<task>\d{1,6}):\s(?=\S)
-    |(?P<host>(?!step|epoch|iter|rollout|train|eval|batch)(?=[\w.-]*\d)[a-z]\w{0,40}[-.][\w.-]{1,100}):\s(?=\S)
+    |(?P<host>(?!(?:step|epoch|iter|rollout|train|eval|batch)[-.])(?=[\w.-]*\d)[a-z]\w{0,40}[-.][\w.-]{1,100}):\s(?=\S)
     )""",
     re.X,
 )
