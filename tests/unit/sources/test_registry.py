@@ -48,7 +48,7 @@ def test_kinds_have_names_of_their_own() -> None:
 
 
 def test_binary_data_are_refused_with_what_was_found_and_what_is_read() -> None:
-    stream = io.BufferedReader(io.BytesIO(b"\x7fELF" + bytes(range(256)) * 8))  # type: ignore[arg-type]
+    stream = io.BufferedReader(io.BytesIO(b"\x7fELF" + bytes(range(256)) * 8))
     with pytest.raises(
         SourceError, match=r"x\.bin: found binary data \(7f 45 4c 46 .*read are .*console.*give the job's"
     ):
