@@ -14,14 +14,17 @@ MEGA = 1_000_000
 LOG_BYTES = 50 * MEGA
 HUGE_BYTES = 2000 * MEGA
 JSONL_STEPS = 1_000_000
-HEADER = f"{'what':44} {'input':>9} {'seconds':>8} {'MB/s':>6} {'peak MB':>8}"
+HEADER = f"{'what':44} {'input':>9} {'seconds':>8} {'CPU s':>6} {'MB/s':>6} {'peak MB':>8}"
 
 
 def show(what: str, taken: Run, size_bytes: int = 0) -> None:
     size = f"{size_bytes / MEGA:.0f} MB" if size_bytes else "-"
     rate = f"{size_bytes / MEGA / taken.seconds:.1f}" if size_bytes else "-"
     failed = f"  exit {taken.exit_code}: {taken.stderr.strip()[-200:]}" if taken.exit_code else ""
-    print(f"{what:44} {size:>9} {taken.seconds:8.2f} {rate:>6} {taken.peak_bytes / MEGA:8.0f}{failed}", flush=True)
+    print(
+        f"{what:44} {size:>9} {taken.seconds:8.2f} {taken.cpu_s:6.2f} {rate:>6} {taken.peak_bytes / MEGA:8.0f}{failed}",
+        flush=True,
+    )
 
 
 def on_file(what: str, path: Path, chunks: Iterable[bytes]) -> None:

@@ -16,6 +16,8 @@ COMMAND = Path(sys.executable).with_name("equipoise")
 @dataclass(frozen=True)
 class Run:
     seconds: float
+    cpu_s: float
+    """Its own processor time: what remains of `seconds` when the machine does other things as well."""
     peak_bytes: int
     """Largest resident size of that process alone."""
     exit_code: int
@@ -38,7 +40,7 @@ def run(arguments: list[str], chunks: Iterable[bytes] | None = None) -> Run:
         seconds = time.monotonic() - started_s
         stderr.seek(0)
         said = stderr.read().decode(errors="replace")
-    return Run(seconds, usage.ru_maxrss * 1024, child.returncode, said)
+    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, child.returncode, said)
 
 
 def _feed(stdin: IO[bytes], chunks: Iterable[bytes]) -> None:

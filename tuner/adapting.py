@@ -1,8 +1,29 @@
-"""What adapters share: quotients of counted things, and settings out of a flat configuration however spelled."""
+"""What adapters share: printed dicts read fast, quotients of counted things, settings however they are spelled."""
 
+import json
+import re
 from collections.abc import Mapping
 
-from tuner.linetools import number_in
+from tuner.linetools import NUMBER, Pairs, dict_numbers, flat_numbers, number_in
+
+_QUOTED_NUMBER = re.compile(rf"(': )'({NUMBER})'")
+
+
+def printed_numbers(text: str) -> Pairs:
+    """The numbers of the first printed dict of a text, also where each is printed as a text (`'loss': '0.1'`).
+
+    Nearly every such dict is JSON but for its quotes, and JSON is read ten times faster than Python is.
+    """
+    start, end = text.find("{"), text.rfind("}")
+    if 0 <= start < end:
+        try:
+            whole = json.loads(text[start : end + 1].replace("'", '"'))
+        except (ValueError, RecursionError):
+            pass
+        else:
+            texts = {k: number for k, v in whole.items() if isinstance(v, str) and (number := number_in(v)) is not None}
+            return Pairs(flat_numbers(whole) | texts)
+    return dict_numbers(_QUOTED_NUMBER.sub(r"\1\2", text))
 
 
 def quotient(values: Mapping[str, float], above: str, below: str) -> float | None:

@@ -17,7 +17,7 @@ from simulators.plant import Change, Mode, TrainerResize
 SCHEMA_FILE = Path(__file__).parent / "answer_schema" / "advise.schema.json"
 
 
-def _printable(value: object) -> object:
+def printable(value: object) -> object:
     """Text that any terminal and any JSON reader can take: a log or a file name may hold colours or broken bytes."""
     if not isinstance(value, str):
         return value
@@ -25,7 +25,7 @@ def _printable(value: object) -> object:
     return "".join(c if c.isprintable() else " " for c in whole)
 
 
-Text = Annotated[str, BeforeValidator(_printable)]
+Text = Annotated[str, BeforeValidator(printable)]
 Frac = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
 Scalar = FiniteFloat | Text
 Value = bool | int | FiniteFloat | Text | None

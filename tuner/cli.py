@@ -74,7 +74,7 @@ def _advise(
     since: Since = None,
     last: Last = None,
     usd_per_gpu_hour: Annotated[
-        float | None, typer.Option("--usd-per-gpu-hour", metavar="USD", help="Price of one GPU for an hour.")
+        str | None, typer.Option("--usd-per-gpu-hour", metavar="USD", help="Price of one GPU for an hour.")
     ] = None,
 ) -> None:
     from tuner.commands import advise, base

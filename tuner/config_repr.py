@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)
 _NAME = re.compile(r"[+-]?[A-Za-z_][\w.]*")
 _KEYWORD = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)")
 _CALL = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*\(")
-_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|\n|.)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4}|\n|.)", re.DOTALL)
 _SHORT_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\n": ""}
 _WORDS: dict[str, Plain] = {"True": True, "False": False, "None": None, "true": True, "false": False, "null": None}
 _FLOATS = {"nan", "inf", "infinity"}

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 UNKNOWN = "\0"
-"""Stands in a token where a shell variable could not be resolved: that entry is left out."""
+"""Stands in a token where a shell variable could not be resolved: that entry is left out, and what it said before is forgotten."""
 
 MOST_ENTRIES = 50_000
 """A configuration with more entries is cut here."""
@@ -42,11 +42,14 @@ MOST_ENTRIES = 50_000
 DEEPEST = 60
 """Levels of nesting that are followed."""
 
+DOTTED_WIDTH = 40
+"""Megatron fills name and dots to 48 columns; `waiting ... done` is no setting."""
+
 LONGEST_CHARS = 4 << 20
 """Longer text is no configuration."""
 
-_DOTTED = re.compile(r"(?:^|\s)([A-Za-z_][\w/-]*(?:\.[\w/-]+)*) \.{2,}(?: (.*))?$")
-_LONG_NAME = re.compile(r"^\s+([A-Za-z_]\w{46,})  (\S.*)$")
+_DOTTED = re.compile(r"(?:^|\s)([A-Za-z_][\w/-]*(?:\.[\w/-]+)*) (\.+)(?: (.*))?$")
+_LONG_NAME = re.compile(r"^\s+([A-Za-z_]\w{46,}) () (\S.*)$")
 _FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?$", re.DOTALL)
 _OVERRIDE = re.compile(r"([+~]{0,2})([A-Za-z_][\w.@/-]*(?:\[\d+\][\w.]*)?)=(.*)$", re.DOTALL)
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9][\d_]*)$")
@@ -108,7 +111,9 @@ def parse_dotted_lines(lines: Iterable[str]) -> dict[str, object]:
         found = _DOTTED.search(line) or _LONG_NAME.match(line)
         if found is None or len(flat) >= MOST_ENTRIES:
             continue
-        flat.update(flatten({found.group(1): parse_atom(found.group(2) or "")}))
+        name, dots, value = found.groups()
+        if len(name) + len(dots) >= DOTTED_WIDTH:
+            flat.update(flatten({name: parse_atom(value or "")}))
     return flat
 
 
@@ -131,7 +136,11 @@ def parse_tokens(tokens: Iterable[str]) -> dict[str, object]:
     given: list[str] = []
 
     def close() -> None:
-        if flag is not None and UNKNOWN not in "".join([flag, *given]):
+        if flag is None or UNKNOWN in flag:
+            return
+        if UNKNOWN in "".join(given):
+            nested.pop(flag, None)
+        else:
             values = [parse_scalar(word) for word in given]
             nested[flag] = True if not values else values[0] if len(values) == 1 else values
 
@@ -149,7 +158,9 @@ def parse_tokens(tokens: Iterable[str]) -> dict[str, object]:
                 given = [found.group(2)]
                 close()
                 flag = None
-        elif override is not None and "~" not in override.group(1) and UNKNOWN not in token:
+        elif override is not None and (UNKNOWN in token or "~" in override.group(1)):
+            nested.pop(override.group(2), None)
+        elif override is not None:
             nested[override.group(2)] = parse_scalar(override.group(3))
     close()
     return flatten(nested)

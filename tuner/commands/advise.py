@@ -20,21 +20,35 @@ class Wish:
 
     json: bool = False
     html: Path | None = None
-    usd_per_gpu_hour: float | None = None
+    usd_per_gpu_hour: str | None = None
+    """As typed; wins over the job file."""
 
 
 def run(ask: Ask, wish: Wish) -> None:
     """Prints the answer, and writes the report where one is asked for."""
     if wish.html is not None:
         html_room().check_target(wish.html)
-    price = wish.usd_per_gpu_hour
-    if price is not None and not 0 <= price < 1e6:
-        raise ConfigError(f"--usd-per-gpu-hour {price}: must be a price in US dollars, e.g. 2.5")
+    price = None if wish.usd_per_gpu_hour is None else price_of(wish.usd_per_gpu_hour)
     reading, config = read(ask)
     if price is None and config is not None:
         price = config.cost.usd_per_gpu_hour
     material = material_of(reading, config.to_bounds() if config is not None else Bounds(), price)
     show(build(material), material, wish)
+
+
+def price_of(text: str) -> float:
+    """The price a user typed; ConfigError where it is none.
+
+    >>> price_of("$2.50")
+    2.5
+    """
+    try:
+        price = float(text.removeprefix("$"))
+    except ValueError:
+        price = -1.0
+    if not 0 <= price < 1e6:
+        raise ConfigError(f"--usd-per-gpu-hour {text}: must be a price in US dollars, e.g. 2.5")
+    return price
 
 
 def html_room() -> ModuleType:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
+from tuner.answers import printable
 from tuner.commands.base import Ask, read
 from tuner.config.sections import SECTIONS
 from tuner.ingest import Reading
@@ -49,12 +50,29 @@ def job_file(known: Mapping[str, list[dict[str, Any]]]) -> str:
     for name, model in SECTIONS.items():
         several = name == "source"
         for values in known.get(name) or [{}]:
-            commented = several and not values
+            commented, values = several and not values, acceptable(model, values)
             title = f"[[{name}]]" if several else f"[{name}]"
             lines = [f"# {title}" if commented else title, *_about(model.__doc__ or "")]
             lines += _keys(model, values)
             blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
+
+
+def acceptable(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that a job file may state: a source can claim what is impossible, and that must not go in."""
+    taken: dict[str, Any] = {
+        name: values[name] for name, field in model.model_fields.items() if field.is_required() and name in values
+    }
+    for name in model.model_fields:
+        value = values.get(name)
+        if value in EMPTY:
+            continue
+        try:
+            model(**(taken | {name: value}))
+        except ValidationError:
+            continue
+        taken[name] = value
+    return taken
 
 
 def _keys(model: type[BaseModel], values: Mapping[str, Any]) -> Iterable[str]:
@@ -73,4 +91,4 @@ def _about(text: str) -> list[str]:
 
 def _toml(value: object) -> str:
     """A TOML value; JSON's strings, numbers, booleans and lists are TOML's."""
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+    return json.dumps(list(value) if isinstance(value, tuple) else printable(value), ensure_ascii=False)

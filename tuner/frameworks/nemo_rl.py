@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from simulators.plant import Change, Mode, Setpoints, Topology
-from tuner.adapting import count_setting, flag_setting, number_setting
+from tuner.adapting import count_setting, flag_setting, number_setting, printed_numbers
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
-from tuner.linetools import NUMBER, dict_numbers
+from tuner.linetools import NUMBER
 from tuner.records import Item, Line, Record
 
 NAME = "nemo_rl"
@@ -65,7 +65,7 @@ class _Block:
             self._section = header.group(1)
             self._time_s = line.time_s if self._time_s is None else self._time_s
         elif text.startswith("step_metrics="):
-            found = dict_numbers(text)
+            found = printed_numbers(text)
             self._values |= {f"train/{key}": value for key, value in found.values.items()}
             self._cut = self._cut or found.cut
         elif self._section and (bullet := _BULLET.match(text)) is not None:

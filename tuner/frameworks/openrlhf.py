@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from simulators.plant import Change, Mode, Setpoints, Topology
-from tuner.adapting import count_setting, flag_setting, spelled
+from tuner.adapting import count_setting, flag_setting, printed_numbers, spelled
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
-from tuner.linetools import dict_numbers
 from tuner.records import Item, Line, Record
 
 NAME = "openrlhf"
@@ -26,7 +25,7 @@ class _Steps:
         heads = list(_STEP.finditer(line.text))
         ends = [*(head.start() for head in heads[1:]), len(line.text)]
         for head, end in zip(heads, ends, strict=False):
-            found = dict_numbers(line.text[head.end() : end])
+            found = printed_numbers(line.text[head.end() : end])
             if found.values:
                 step = int(head.group(1)[:18])
                 yield Record(found.values, step, line.time_s, framework=NAME, cut=found.cut or line.cut)

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from simulators.plant import Change, Mode, Setpoints, Topology
-from tuner.adapting import count_setting, flag_setting, number_setting
+from tuner.adapting import count_setting, flag_setting, number_setting, printed_numbers
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
-from tuner.linetools import NUMBER, dict_numbers
 from tuner.records import Item, Line, Record
 
 NAME = "pipelinerl"
@@ -14,8 +13,6 @@ NAME = "pipelinerl"
 STEP_MARKER = "Completed steps "
 
 _STEP = re.compile(r"Completed steps (\d+): (?=\{)")
-_QUOTED = re.compile(rf"(': )'({NUMBER})'")
-"""The trainer formats some numbers as texts before it prints them."""
 
 
 class _Steps:
@@ -25,7 +22,7 @@ class _Steps:
         head = _STEP.search(line.text)
         if head is None:
             return
-        found = dict_numbers(_QUOTED.sub(r"\1\2", line.text[head.end() :]))
+        found = printed_numbers(line.text[head.end() :])
         if any(key.startswith(("stats/", "throughput/", "rl/")) for key in found.values):
             step = int(head.group(1)[:18])
             yield Record(found.values, step, line.time_s, {"writer": "trainer"}, NAME, cut=found.cut or line.cut)
@@ -133,7 +130,7 @@ def _fractions(config: Mapping[str, object]) -> tuple[int | None, int | None]:
     if total is None or sides[0] is None or sides[1] is None:
         return None, None
     whole = sides[0] + sides[1] + (count_setting(config, "world.preprocessor_fraction") or 0)
-    return total * sides[0] // whole, total * sides[1] // whole
+    return total * sides[0] // whole or None, total * sides[1] // whole or None
 
 
 def _samples_per_step(config: Mapping[str, object]) -> int | None:

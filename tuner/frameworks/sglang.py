@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from simulators.plant import Change, Mode, Setpoints, Topology
 from tuner.adapting import count_setting, flag_setting, plain_value, quotient, spelled
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
-from tuner.linetools import NUMBER, number_in
+from tuner.linetools import NUMBER
 from tuner.records import Configuration, Item, Line, Record
 from tuner.stamps import seconds_of_stamp
 
@@ -110,16 +110,18 @@ class _PrefillRate:
 
 def _pairs(text: str, cut: bool) -> dict[str, float]:
     """`name: number` parts after the marker, percent signs kept out; the last part of a cut line may lack digits."""
-    _, _, rest = text.partition("batch")
-    parts = re.split(r",|\. ", rest or text)
+    _, marker, rest = text.partition("batch")
+    parts = (rest[1:] if marker else text.replace(". ", ",")).split(",")
     if cut:
-        parts = parts[:-1]
+        parts.pop()
     found: dict[str, float] = {}
     for part in parts:
         name, colon, value = part.rpartition(":")
-        number = number_in(value.strip().rstrip("%.")) if colon else None
-        if number is not None:
-            found[name.strip()] = number
+        if colon:
+            try:
+                found[name.strip()] = float(value.strip(" %."))
+            except ValueError:
+                continue
     return found
 
 

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from simulators.plant import Change, Mode, Setpoints, Topology
-from tuner.adapting import count_setting, number_setting, spelled
+from tuner.adapting import count_setting, number_setting, printed_numbers, spelled
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
-from tuner.linetools import NUMBER, dict_numbers
 from tuner.records import Configuration, Item, Line, Record
 
 NAME = "trl"
@@ -28,8 +27,6 @@ _ASYNC_KEYS = (
     *("rollout_wait_s", "backpressure_s", "queue_size"),
 )
 _INFLIGHT = re.compile(r"max_inflight_tasks set to (\d+) \(max_staleness=(\d+) . samples_per_step=(\d+)\)")
-_QUOTED = re.compile(rf"(': )'({NUMBER})'")
-"""Newer transformers print each number as a text."""
 _KEY = re.compile(r"'[\w/ .-]+': ")
 _MAXSIZE = re.compile(r"maxsize=(\d+)")
 
@@ -61,7 +58,7 @@ class _Console:
                 yield from self._record(piece, broken, line)
 
     def _record(self, piece: str, broken: bool, line: Line) -> Iterable[Item]:
-        found = dict_numbers(_QUOTED.sub(r"\1\2", piece))
+        found = printed_numbers(piece)
         values = dict(found.values)
         if not _is_metrics(values):
             return
@@ -141,9 +138,12 @@ progress bar's seconds per iteration are a running mean (0.7). `generation_tok_p
 
 
 def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping[str, float]:
-    """Weights are published every few steps only: a step of an overlapped job that names no sync had none."""
-    is_step = "reward_mean" in found or "resp_len_mean" in found
-    return {"weight_sync_s": 0.0} if mode is Mode.OVERLAPPED and is_step and "weight_sync_s" not in found else {}
+    """Weights are published every few steps only: an asynchronous step that names no sync had none.
+
+    `training_tok/s` and the sync's time entered TRL together, so the one vouches for the other.
+    """
+    could_tell = any(key in record.values for key in ("training_tok/s", "train/training_tok/s"))
+    return {"weight_sync_s": 0.0} if mode is Mode.OVERLAPPED and could_tell and "weight_sync_s" not in found else {}
 
 
 def mode_of(observed: Observed) -> Mode:

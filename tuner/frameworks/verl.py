@@ -75,6 +75,8 @@ FLOW = (
 
 LEARNING = (
     Alias("critic/score/mean", "reward_mean"),
+    Alias("critic/score/min", "reward_min"),
+    Alias("critic/score/max", "reward_max"),
     Alias("critic/advantages/max", "advantage_max"),
     Alias("actor/entropy", "entropy"),
     Alias("actor/entropy_loss", "entropy"),

@@ -32,11 +32,10 @@ class StepLines:
 
     def feed(self, line: Line) -> Iterator[Item]:
         starts = list(_START.finditer(line.text))
-        ends = [m.start() for m in starts[1:]] + [len(line.text)]
-        if not starts or starts[0].start() > 0:
-            head = line.text[: starts[0].start()] if starts else line.text
-            yield from _piece(head, line, None, whole_end=bool(starts))
-        for start, end in zip(starts, ends, strict=True):
+        head = line.text[: starts[0].start()] if starts else line.text
+        yield from _piece(head, line, None, whole_end=bool(starts))
+        for i, start in enumerate(starts):
+            end = starts[i + 1].start() if i + 1 < len(starts) else len(line.text)
             yield from _piece(line.text[start.end() : end], line, int(start.group(1)), whole_end=end < len(line.text))
 
     def flush(self) -> Iterable[Item]:

@@ -92,11 +92,12 @@ def test_waits_per_sample_and_per_group_are_not_taken_for_seconds_of_a_step(neut
 
 
 def test_a_step_without_a_weight_sync_had_none_so_that_the_mean_is_per_step(neutral):
-    synced = Record({"reward": 0.5, "weight_sync_time_s": 8.5})
-    others = Record({"reward": 0.5})
+    synced = Record({"training_tok/s": 4000.0, "weight_sync_time_s": 8.5})
+    others = Record({"training_tok/s": 4000.0})
     values = [neutral(FRAMEWORK, r, Mode.OVERLAPPED)["weight_sync_s"] for r in (synced, others, others, others)]
     assert sum(values) / 4 == pytest.approx(8.5 / 4)
     assert "weight_sync_s" not in neutral(FRAMEWORK, others, Mode.SERIAL)
+    assert "weight_sync_s" not in neutral(FRAMEWORK, Record({"reward": 0.5}), Mode.OVERLAPPED)
 
 
 def test_the_mode_follows_the_trainer_that_writes():

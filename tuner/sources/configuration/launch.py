@@ -27,8 +27,8 @@ MOST_NESTED = 3
 _PYTHON = re.compile(r"(?:.*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|uv|srun|mpirun|ray)\Z")
 _SBATCH = re.compile(r"^#SBATCH\s+(--\S+(?:[ \t]+[^\s#]\S*)?)", re.MULTILINE)
 _START = re.compile(
-    r"^[ \t]*(?:export[ \t]+|[A-Za-z_]\w*=\S*[ \t]+)*(?:uv run|python3?\b|torchrun\b|accelerate launch|deepspeed\b|trl\b"
-    r"|ray job submit|srun\b|vllm serve|bash -c)",
+    r"^[ \t]*(?:export[ \t]+|[A-Za-z_]\w*=\S*[ \t]+)*(?:uv run|python3?\b|torchrun\b|accelerate launch|deepspeed\b"
+    r"|trl\b|ray job submit|srun\b|vllm serve|bash -c)",
     re.MULTILINE,
 )
 _ARGUMENTS = re.compile(r"\A\s*(?:#[^\n]*\n\s*)*(?:--[A-Za-z][\w.-]*(?:[ =\\\n]|\Z)|\+{0,2}\w+(?:\.\w+)+=\S)")
@@ -117,6 +117,8 @@ def find_launch(words: list[str]) -> Launch | None:
             return Launch(rest[0], tuple(launcher), rest[1:])
         if name.endswith(".py") and (python or place == 0):
             return Launch(name, tuple(launcher), rest)
+        if name.endswith(".sh") and place and words[place - 1] in ("bash", "sh") and parse_tokens(rest):
+            return Launch(name, (), rest)
         if name in PROGRAMS and (place == 0 or (python and not words[place - 1].startswith("-"))):
             return Launch(name, tuple(launcher), rest)
         if place and words[place - 1] == "run" and "uv" in words[:place] and not word.startswith("-"):
@@ -143,8 +145,9 @@ def _unresolved(words: tuple[str, ...] | list[str]) -> list[str]:
     for place, word in enumerate(words):
         if UNKNOWN not in word:
             continue
-        name = word if "=" in word else words[place - 1] if place else ""
+        before = (earlier for earlier in reversed(words[:place]) if earlier.startswith("-"))
+        name = word if "=" in word else next(before, "")
         name = name.partition("=")[0].lstrip("-+")
-        if name and UNKNOWN not in name:
+        if name and UNKNOWN not in name and name not in names:
             names.append(name)
     return names

@@ -1,8 +1,8 @@
 """Reads a launch script's words as bash would, as far as the script alone tells: no command is ever run.
 
 Known: plain assignments, `${VAR}`, `${VAR:-default}`, `$((1024 * 2))`, arrays and `"${ARRAY[@]}"`, quotes,
-continuations, comments. Unknown, and marked so: `$1`, `$(command)`, the environment, a variable set to different
-values on different branches.
+continuations, comments; here-documents are left out. Unknown, and marked so: `$1`, `$(command)`, the environment,
+a variable set to different values on different branches, what an array gets on one branch only.
 """
 
 import re
@@ -115,6 +115,8 @@ class _Lexer:
         if self.text[self.at : self.at + 1] == "(":
             self.at += 1
             items = self.array()
+            if self.script.branches > 0:
+                items = doubtful(items)
             self.script.arrays[name] = [*self.script.arrays.get(name, []), *items] if append else items
             return True
         value = " ".join(self.word(whole=True))
@@ -173,8 +175,7 @@ class _Lexer:
                 parts.append(char)
                 self.at += 1
         last = "".join(parts)
-        words = [*fields, last] if last or quoted else fields
-        return words
+        return [*fields, last] if last or quoted else fields
 
     def single(self) -> str:
         end = self.text.find("'", self.at + 1)
@@ -255,6 +256,12 @@ class _Lexer:
         written = _NAME.sub(lambda found: self.script.texts.get(found.group(), UNKNOWN)[:LONGEST_NUMBER], plain)
         result = whole_number(written)
         return [UNKNOWN if result is None else str(result)]
+
+
+def doubtful(words: list[str]) -> list[str]:
+    """Settings that only one branch of the script makes: their values are unknown."""
+    flags = [word.partition("=")[0] for word in words if word.startswith("-") or "=" in word]
+    return [f"{flag}={UNKNOWN}" for flag in flags]
 
 
 def _closing(text: str, start: int) -> int:

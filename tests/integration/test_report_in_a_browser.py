@@ -1,0 +1,51 @@
+"""The report in a real browser: draws, fetches nothing, and never scrolls sideways, wide or narrow, light or dark."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "unit" / "report"))
+
+from answers_by_hand import MATERIALS
+
+from tuner.report import html
+from tuner.report.answer import build
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync"
+)
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (apt-get install chromium)"),
+]
+
+
+@pytest.mark.parametrize("name", sorted(MATERIALS))
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (700, "light"), (360, "dark")])
+def test_a_report_draws_without_requests_or_sideways_scrolling(
+    name: str, width: int, scheme: str, tmp_path: Path
+) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    material = MATERIALS[name]()
+    path = tmp_path / "report.html"
+    html.write(path, html.render(build(material), material))
+    requests: list[str] = []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        charts = page.locator("section svg:visible")
+        assert charts.count() == page.locator("section").count()
+        for chart in range(charts.count()):
+            box = charts.nth(chart).bounding_box()
+            assert box is not None
+            assert box["width"] <= width
+        browser.close()
+    assert requests == [path.as_uri()]
