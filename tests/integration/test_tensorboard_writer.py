@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from tensorboardX import SummaryWriter
-from tensorboardX.record_writer import masked_crc32c
 from tensorboardX.proto.event_pb2 import Event
 from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.proto.tensor_pb2 import TensorProto
 from tensorboardX.proto.tensor_shape_pb2 import TensorShapeProto
+from tensorboardX.record_writer import masked_crc32c
 
 from tuner.records import Configuration, Record, Remark
 from tuner.sources.base import Opened
@@ -131,7 +131,9 @@ def test_a_damaged_body_costs_one_event_and_a_damaged_length_the_rest(tmp_path):
             writer.add_scalar("reward", float(step), step)
 
     content = bytearray(written(tmp_path, write))
-    event = len(framed(Event(step=3, wall_time=1.0, summary=Summary(value=[Summary.Value(tag="reward", simple_value=3)]))))
+    event = len(
+        framed(Event(step=3, wall_time=1.0, summary=Summary(value=[Summary.Value(tag="reward", simple_value=3)])))
+    )
     body, length = bytearray(content), bytearray(content)
     body[len(content) - 3 * event + 14] ^= 0xFF
     length[len(content) - 3 * event] ^= 0xFF
@@ -176,7 +178,9 @@ def test_any_other_tensor_is_passed_over(tensor):
 
 
 def test_a_picture_is_passed_over_without_being_kept():
-    picture = Event(step=1, summary=Summary(value=[Summary.Value(tag="x", tensor=TensorProto(tensor_content=bytes(17 << 20)))]))
+    picture = Event(
+        step=1, summary=Summary(value=[Summary.Value(tag="x", tensor=TensorProto(tensor_content=bytes(17 << 20)))])
+    )
     scalar = Event(step=2, summary=Summary(value=[Summary.Value(tag="reward", simple_value=1)]))
     remark, record = items_of(framed(picture) + framed(scalar))
     assert remark.code == "large-record"

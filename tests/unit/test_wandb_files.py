@@ -59,12 +59,15 @@ def test_each_history_row_is_a_record_with_step_and_time(version):
 def test_the_runs_configuration_is_flat_and_without_secrets(version):
     items = items_of((DATA / version / "run-verl.wandb").read_bytes())
     merged = {key: value for item in items if isinstance(item, Configuration) for key, value in item.values.items()}
-    assert merged.items() >= {
-        "trainer.nnodes": 2,
-        "trainer.n_gpus_per_node": 8,
-        "actor_rollout_ref.rollout.n": 5,
-        "data.train_batch_size": 512,
-    }.items()
+    assert (
+        merged.items()
+        >= {
+            "trainer.nnodes": 2,
+            "trainer.n_gpus_per_node": 8,
+            "actor_rollout_ref.rollout.n": 5,
+            "data.train_batch_size": 512,
+        }.items()
+    )
     assert "abcdefgh" not in str(items)
     assert "0123456789abcdef" not in str(items)
 
@@ -133,8 +136,9 @@ def test_an_empty_run_file_is_remarked():
 
 
 def test_a_summary_is_one_record_without_media():
-    content = b"""{"timing_s/gen": 72.0, "critic/score/mean": "NaN", "nested": {"a": 1}, "_step": 40, "_timestamp": 1.7e9,
-        "_runtime": 3.0, "_wandb": {"runtime": 3}, "hist": {"_type": "histogram", "values": [1]}, "note": "text"}"""
+    content = b"""{"timing_s/gen": 72.0, "critic/score/mean": "NaN", "nested": {"a": 1}, "_step": 40,
+        "_timestamp": 1.7e9, "_runtime": 3.0, "_wandb": {"runtime": 3}, "hist": {"_type": "histogram", "values": [1]},
+        "note": "text"}"""
     assert claimed("wandb-summary.json", content) == ["wandb-summary"]
     (record,) = items_of(content, "wandb-summary", "files/wandb-summary.json")
     assert math.isnan(record.values["critic/score/mean"])
