@@ -49,7 +49,8 @@ def translate(framework: Framework, record: Record, mode: Mode) -> dict[str, flo
             continue
         values = [value for key, value in record.values.items() if fnmatchcase(key, alias.key)]
         if values and (alias.add or alias.signal not in found):
-            found[alias.signal] = values[0] * alias.scale + (found.get(alias.signal, 0.0) if alias.add else 0.0)
+            value = (sum(values) + found.get(alias.signal, 0.0) / alias.scale) if alias.add else values[0]
+            found[alias.signal] = value * alias.scale
     return found | (framework.interpret(record, found, mode) if framework.interpret else {})
 
 
