@@ -43,7 +43,7 @@ def feed(framework: Framework, lines: Iterable[Line]) -> Reading:
 
 
 def translate(framework: Framework, record: Record, mode: Mode) -> dict[str, float]:
-    """Neutral signals of one record by the Alias contract, the most trusted alias first; running totals are left out."""
+    """Neutral signals of one record by the Alias contract, the most trusted alias first; no running totals."""
     found: dict[str, float] = {}
     for alias in sorted(framework.aliases, key=lambda alias: -alias.trust):
         if alias.counter or (alias.only is not None and alias.only is not mode):
