@@ -117,6 +117,20 @@ DERIVATIONS: tuple[Derivation, ...] = (
     Derivation("utilisation_ratio", "1", ("gen_samples_per_s", "train_samples_per_s"), _share, "rho = lambda_eff / mu"),
     Derivation("waste_frac", "1", ("dispatched", "accepted"), _dropped_share, "1 - accepted / dispatched"),
     Derivation(
+        "filtered_frac",
+        "1",
+        ("filtered_zero_adv", "dispatched"),
+        _idle,
+        "dispatched rollouts dropped for equal rewards",
+    ),
+    Derivation(
+        "gpu_idle_in_rollout_frac",
+        "1",
+        ("gpu_util_frac",),
+        lambda used: 1.0 - used if used < 0.5 else None,
+        "engines' GPUs that do nothing; a high utilisation proves no work (it may be waiting)",
+    ),
+    Derivation(
         "response_max_over_mean", "1", ("resp_len_max", "resp_len_mean"), _share, "longest response over the mean"
     ),
     Derivation("slowest_over_mean", "1", ("slowest_s", "rollout_latency_s"), _share, "slowest rollout over the mean"),

@@ -68,15 +68,17 @@ def _odd_steps(rows: Sequence[Row]) -> tuple[DroppedStep, ...]:
 
 def _start_up(rows: Sequence[Row]) -> list[int]:
     """The first step of a run, when it is far longer than the rest."""
-    timed = [row for row in rows if "step_s" in row.values and row.step is not None]
+    timed = [(row.step, pace) for row in rows if row.step is not None and (pace := _pace(row)) is not None]
     if len(timed) <= KEPT_STEPS_MIN:
         return []
-    usual = median(row.values["step_s"] for row in timed[1:])
-    first = timed[0]
-    late_start = first.step is not None and first.step > 1
-    if late_start or first.values["step_s"] <= START_UP_RATIO * usual:
-        return []
-    return [first.step] if first.step is not None else []
+    (first, pace), usual = timed[0], median(pace for _, pace in timed[1:])
+    return [first] if first <= 1 and pace > START_UP_RATIO * usual else []
+
+
+def _pace(row: Row) -> float | None:
+    """Seconds of the step, or where only a rate is known, seconds per rollout."""
+    rate = row.values.get("gen_samples_per_s", 0.0)
+    return row.values.get("step_s", 1.0 / rate if rate > 0.0 else None)
 
 
 def _events(rows: Sequence[Row], name: str) -> list[int]:

@@ -150,3 +150,7 @@ def _usage(error: Exception) -> int:
 def _complain(text: str, code: int) -> int:
     sys.stderr.write(f"error: {text}\n")
     return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -35,17 +35,22 @@ class EngineState:
 
 
 def engine_state(snapshot: Snapshot, setpoints: Setpoints) -> EngineState:
-    """Reads the engines in the order prefill, KV, admission, emptiness: each rule rules out the ones before it.
+    """Reads the engines in the order thrash, prefill, KV, admission, emptiness: each rule rules out the ones before it.
 
     # queue | KV pool | batch                 -> verdict
+    # any   | any     | > 10 % computed twice -> kv-thrash
     # yes   | any     | grows, prefill flat   -> prefill-bound
-    # yes   | >= 0.9  | -                     -> kv-bound (kv-thrash when > 10 % is computed twice)
+    # yes   | >= 0.9  | -                     -> kv-bound
     # yes   | filling, what waits cannot fit  -> kv-bound, low confidence
     # yes   | < 0.9   | all just admitted     -> none: a ramp, not a state
     # yes   | < 0.9   | at its cap            -> concurrency-capped
     # no    | < 0.5   | -                     -> none: the engines have room, the limit is elsewhere
     """
     running, queued, kv = (snapshot.get(n) for n in ("running", "queued", "kv_usage_frac"))
+    twice = snapshot.get("recompute_frac")
+    if twice is not None and twice > RECOMPUTE_THRASH:
+        pool = f"the KV pool is {kv:.0%} full and " if kv is not None else ""
+        return EngineState(Verdict.KV_THRASH, 0.8, f"{pool}{twice:.0%} of the tokens are computed twice")
     if running is None or queued is None:
         return EngineState(None, 0.0, "the engines' running and waiting requests are not known")
     if queued > 0 and _prefill_saturated(snapshot):
@@ -70,9 +75,6 @@ def engine_state(snapshot: Snapshot, setpoints: Setpoints) -> EngineState:
 
 
 def _full_pool(snapshot: Snapshot, running: float, queued: float, kv: float) -> EngineState:
-    twice = snapshot.get("recompute_frac")
-    if twice is not None and twice > RECOMPUTE_THRASH:
-        return EngineState(Verdict.KV_THRASH, 0.8, f"the KV pool is {kv:.0%} full and {twice:.0%} is computed twice")
     lost = snapshot.get("preemptions") or 0.0
     tail = f", {lost:.0f} preemptions so far" if lost else ""
     return EngineState(

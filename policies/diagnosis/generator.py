@@ -19,6 +19,8 @@ BUSY_CLIENT_PER_S = 10.0
 """Requests per second from which one client process is a plausible limit."""
 QUOTA_NEAR = 0.95
 """A quota is binding from this share of it."""
+SLOW_START_S = 300.0
+"""A sandbox start beyond this is a queue at the provider (creation limiters give up at 300 s)."""
 FAILURES = 0.1
 """More sandboxes failing than this is a fault, not noise."""
 
@@ -54,6 +56,9 @@ def _sandbox(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
         return GeneratorCause(Verdict.SANDBOX_BOUND, NAMEABLE, 0.6, reason)
     start, latency = snapshot.get("sandbox_start_s"), snapshot.get("rollout_latency_s")
     pending = snapshot.get("sandbox_pending") or 0.0
+    if start is not None and start > SLOW_START_S:
+        reason = f"a sandbox takes {start:.0f} s to start: the provider queues"
+        return GeneratorCause(Verdict.SANDBOX_BOUND, NAMEABLE, 0.6, reason)
     if start is not None and latency:
         share = start / latency
         return GeneratorCause(

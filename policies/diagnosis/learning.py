@@ -93,7 +93,9 @@ def _truncation(snapshot: Snapshot) -> Finding | None:
     if cut is None or cut < TRUNCATION:
         return None
     severity = Severity.CRITICAL if cut >= LOW_SIGNAL else Severity.WARNING
-    detail = f"{cut:.1%} of the rollouts end at the length cap, so their reward is that of half an answer."
+    longest = max(snapshot.series("resp_len_max"), default=snapshot.get("resp_len_max"))
+    at = f"the length cap, {longest:.0f} tokens" if longest is not None else "the length cap"
+    detail = f"{cut:.1%} of the rollouts end at {at}: their reward is that of half an answer."
     return Finding("truncation", severity, "Rollouts are cut at the length cap", detail, {"truncated_frac": cut})
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from policies.base import Cause, Diagnosis, Finding, Rates, Severity, Verdict
 from policies.diagnosis.budget import Budget, wall_time_budget
 from policies.diagnosis.engine import engine_findings, engine_state
-from policies.diagnosis.generator import generator_cause
+from policies.diagnosis.generator import BUSY_CLIENT_PER_S, generator_cause
 from policies.diagnosis.headline import headline
 from policies.diagnosis.learning import learning_health
 from policies.diagnosis.reading import FEW_STEPS, is_few, reading_findings
@@ -130,7 +130,13 @@ def _without_step_time(topology: Topology, setpoints: Setpoints, snapshot: Snaps
     if idle is not None and idle > BALANCED_IDLE and (gated is None or gated < idle):
         cause = Cause(inside.verdict, idle, 0.1, inside.reason)
         return _Choice(inside.verdict, 0.5, f"the trainer idles {idle:.0%} of the time; {inside.reason}", (cause,))
-    if snapshot.get("rollout_s") is not None or inside.verdict is not Verdict.GENERATION_BOUND:
+    batch, wall = snapshot.get("batch_rollouts"), snapshot.get("rollout_s")
+    if inside.verdict is Verdict.GENERATION_BOUND and batch and wall and batch / wall >= BUSY_CLIENT_PER_S:
+        reason = (
+            f"{batch / wall:.0f} rollouts/s: full engines and a slow client look the same without the engines' figures"
+        )
+        return _Choice(Verdict.CANNOT_TELL, 0.3, reason)
+    if wall is not None or inside.verdict is not Verdict.GENERATION_BOUND:
         cause = Cause(inside.verdict, inside.share_frac, 0.5, inside.reason)
         return _Choice(
             inside.verdict, 0.3 * inside.confidence / 0.6, f"only generation is on record; {inside.reason}", (cause,)

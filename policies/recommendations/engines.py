@@ -5,7 +5,7 @@ from math import exp, log
 
 from policies.allocation import central
 from policies.base import Direction, Interval, Recommendation, Verdict
-from policies.diagnosis.generator import FEW_RESIDENTS, residents_per_engine
+from policies.diagnosis.generator import BUSY_CLIENT_PER_S, FEW_RESIDENTS, residents_per_engine
 from policies.recommendations.case import UNTOLD, Case, Ranked, at_most, freed
 from simulators.plant import Change, Mode
 
@@ -29,6 +29,9 @@ def engines(case: Case) -> Iterator[Ranked]:
             yield from _client(case)
         case Verdict.SLOW_ENGINE:
             yield from _slow(case)
+        case Verdict.GENERATION_BOUND | Verdict.CANNOT_TELL:
+            yield from _many_short_requests(case)
+            yield from _rarely_full(case)
         case _:
             yield from _rarely_full(case)
     if case.serial and (case.get("slowest_s_per_token") or 0.0) > 0.1 and case.verdict is not Verdict.SLOW_ENGINE:
@@ -51,7 +54,8 @@ def _more_in_flight(case: Case) -> Iterator[Ranked]:
         return
     wanted = residents + queued if queued else 2.0 * residents
     room = residents * KV_TARGET_FRAC / kv if kv else wanted
-    proposed = max(residents, min(wanted, room))
+    most = case.bounds.max_in_flight_max or wanted
+    proposed = max(residents, min(wanted, room, most))
     if proposed <= residents:
         return
     gain = batch_gain(residents, proposed)
@@ -169,6 +173,21 @@ def _slow(case: Case) -> Iterator[Ranked]:
     yield Ranked(
         gain.mean,
         Recommendation("engine_settings", Direction.SET, None, "CUDA graphs on, check each engine", "", gain, reason),
+    )
+
+
+def _many_short_requests(case: Case) -> Iterator[Ranked]:
+    """Tens of rollouts per second through one client, and no engine figure that shows them arriving."""
+    batch, wall = case.get("batch_rollouts"), case.get("rollout_s")
+    if not batch or not wall or case.get("running") is not None or batch / wall < BUSY_CLIENT_PER_S:
+        return
+    reason = (
+        f"{batch / wall:.0f} rollouts a second is what one client process and its HTTP path carry; the engines may be "
+        "idle behind it. One request per group instead of per rollout tells: if generation shortens, that was it."
+    )
+    yield Ranked(
+        3.0 * UNTOLD * case.generator_frac,
+        Recommendation("client_concurrency", Direction.UP, None, "one request per group", "", None, reason),
     )
 
 

@@ -28,11 +28,12 @@ def flow(case: Case) -> Iterator[Ranked]:
         yield from _tail(case)
         yield from _staleness(case)
     yield from _environment(case)
+    yield from _growth(case)
 
 
 def curriculum(case: Case) -> Iterator[Ranked]:
     """Harder or easier tasks, or a filter: useful groups per generated group rise from u towards 0.9."""
-    usable, low = case.get("usable_group_frac"), case.get("usable_group_frac_max")
+    usable, low = useful_frac(case), case.get("usable_group_frac_max")
     known = usable if usable is not None else low
     if known is None or 1.0 - known < WORTH_FILTERING:
         return
@@ -42,8 +43,8 @@ def curriculum(case: Case) -> Iterator[Ranked]:
     way = "harder tasks" if easy else "tasks the model sometimes solves"
     most = "at most " if usable is None else ""
     reason = (
-        f"{most}{known:.0%} of the groups carry advantage, so a useful batch costs {1.0 / max(known, 0.01):.1f}x "
-        f"its generation. Feed {way}, or drop solved prompts before they are generated; no GPU buys this."
+        f"{most}{known:.0%} of the groups carry advantage ({1.0 - known:.0%} do not), so a useful batch costs "
+        f"{1.0 / max(known, 0.01):.1f}x its generation. Feed {way}, or drop solved prompts before they are generated; no GPU buys this."
     )
     risks = ("the data distribution changes",)
     yield Ranked(
@@ -68,12 +69,23 @@ def curriculum(case: Case) -> Iterator[Ranked]:
         )
 
 
+def useful_frac(case: Case) -> float | None:
+    """Share of generated groups that end in a gradient: trained ones with advantage, less what the filter dropped."""
+    usable, filtered, waste = case.get("usable_group_frac"), case.get("filtered_frac"), case.get("waste_frac")
+    if filtered is None and usable is None and case.setpoints.filter_zero_adv and waste is not None:
+        return 1.0 - waste
+    if filtered is None:
+        return usable
+    return (1.0 - filtered) * (usable if usable is not None else 1.0)
+
+
 def _waste(case: Case) -> Iterator[Ranked]:
     """Rollouts that are started and never trained, beyond what the advantage filter explains."""
     waste = case.get("waste_frac")
     if waste is None:
         return
-    filtered = min(0.99, case.get("zero_adv_frac") or 0.0)
+    useful = useful_frac(case)
+    filtered = min(0.99, 1.0 - useful) if useful is not None else 0.0
     beyond = 1.0 - (1.0 - waste) / (1.0 - filtered)
     if beyond < WASTE_WORTH_IT:
         return
@@ -292,3 +304,38 @@ def _environment(case: Case) -> Iterator[Ranked]:
             )
         case _:
             return
+
+
+def _growth(case: Case) -> Iterator[Ranked]:
+    """A buffer that nobody bounds: hold the generator back, since the trainer will not catch up."""
+    if case.verdict is not Verdict.MEMORY_GROWTH:
+        return
+    reason = "The generator makes more than the trainer takes, and nothing holds it back. A bound of two batches does."
+    now = case.setpoints.max_in_flight
+    yield Ranked(
+        0.3,
+        Recommendation(
+            "max_in_flight",
+            Direction.DOWN,
+            now,
+            None,
+            "rollouts",
+            None,
+            reason,
+            ("none for speed: the surplus is never trained in time",),
+            data_changing=True,
+        ),
+    )
+    yield Ranked(
+        0.2,
+        Recommendation(
+            "staleness_bound",
+            Direction.DOWN,
+            case.setpoints.staleness_bound,
+            2.0,
+            "versions",
+            None,
+            "A staleness bound stops dispatch as soon as the buffer is two versions ahead.",
+            data_changing=True,
+        ),
+    )

@@ -95,6 +95,8 @@ def _split(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:
     if unproven:
         reason += " What the generator could do is not logged: one small step, then measure."
     risks = ["a restart from checkpoint"]
+    if then < now and case.topology.trainer_gpus_min is None:
+        risks.append(f"the trainer must fit on {then} GPUs: its memory floor is not known")
     if point.note:
         risks.append(f"{point.note}: legal only where the framework does not demand it")
     knob, current, proposed = (

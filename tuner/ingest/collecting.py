@@ -1,4 +1,4 @@
-"""Takes the items of one source in order and sorts them: trainers' records, engines' records, configurations, remarks."""
+"""Takes the items of one source in order and sorts them: records of trainers and engines, configurations, remarks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +12,6 @@ from tuner.ingest.translating import Provenance
 from tuner.ingest.writers import Writers
 from tuner.records import Configuration, Item, Record, Remark
 
-REMARKS_MAX = 20
-"""Remarks kept of one source; more are counted."""
 KEYS_MAX = 20_000
 """Raw keys remembered of one source; a file with more invents a key per row."""
 
@@ -60,7 +58,8 @@ class Collector:
     keys: dict[str, set[str]] = field(default_factory=dict)
     latest: dict[str, dict[str, float]] = field(default_factory=dict)
     configurations: list[Configuration] = field(default_factory=list)
-    remarks: dict[str, list[Remark]] = field(default_factory=dict)
+    remarks: dict[str, tuple[Remark, int]] = field(default_factory=dict)
+    """First remark of each code, and how many there were."""
     unmatched: int = 0
 
     def take(self, items: Iterable[Item]) -> Collected:
@@ -71,7 +70,7 @@ class Collector:
                 case Configuration():
                     self.configurations.append(item)
                 case Remark():
-                    self.remarks.setdefault(item.code, []).append(item)
+                    self._remark(item)
         return self._finish()
 
     def _record(self, record: Record) -> None:
@@ -89,13 +88,15 @@ class Collector:
             keys.update(record.values)
             self.latest.setdefault(name, {}).update(record.values)
         if record.cut:
-            self.remarks.setdefault("truncated-record", []).append(
-                Remark("truncated-record", "A record starts or ends in the middle.", record.origin)
-            )
+            self._remark(Remark("truncated-record", "A record starts or ends in the middle.", record.origin))
         if framework.engine:
             self._engine(name).add(record)
         else:
             self._trainer(name).add(record)
+
+    def _remark(self, remark: Remark) -> None:
+        first, count = self.remarks.get(remark.code, (remark, 0))
+        self.remarks[remark.code] = (first, count + 1)
 
     def _engine(self, name: str) -> EngineRows:
         if name not in self.engines:
@@ -108,7 +109,7 @@ class Collector:
         return self.trainers[name]
 
     def _finish(self) -> Collected:
-        notes = [_summed(code, remarks) for code, remarks in self.remarks.items()]
+        notes = [_summed(first, count) for first, count in self.remarks.values()]
         rows: dict[str, list[RawRow]] = {}
         for name, writers in self.trainers.items():
             rows[name], noticed = writers.finish()
@@ -143,9 +144,8 @@ def _whole(values: Mapping[str, float], names: Sequence[str]) -> int | None:
     return int(value) if value is not None and value == value and value == int(value) else None
 
 
-def _summed(code: str, remarks: list[Remark]) -> Note:
-    """One note from the remarks of one code: the first in full, the rest counted."""
-    first = remarks[0]
+def _summed(first: Remark, count: int) -> Note:
+    """One note from all remarks of one code: the first in full, the rest counted."""
     where = f" ({first.origin})" if first.origin else ""
-    more = f" {len(remarks) - 1} more like it." if len(remarks) > 1 else ""
-    return Note(code, f"{first.detail}{where}{more}", {"count": float(len(remarks))})
+    more = f" {count - 1} more like it." if count > 1 else ""
+    return Note(first.code, f"{first.detail}{where}{more}", {"count": float(count)})

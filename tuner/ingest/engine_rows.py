@@ -46,7 +46,7 @@ class EngineRows:
         if spoken & values.keys():
             self.close_round()
             spoken = self._spoken.setdefault(replica, set())
-        spoken |= values.keys()
+        spoken.update(values)
         state = self._states.get(replica, (0, {}))[1]
         self._states[replica] = (self._round, {**state, **values})
         self._time_s = record.time_s if record.time_s is not None else self._time_s

@@ -1,0 +1,73 @@
+# Equipoise. `make` alone lists what there is. Everything runs inside $(VENV); nothing outside the folder is touched.
+
+VENV    ?= .venv
+PYTHON  ?=
+WORKERS ?= auto
+FUZZ_N  ?= 100000
+DEMO_LOG ?= examples/prime-rl-saturated-curriculum.log
+
+PY      := $(VENV)/bin/python
+STAMP   := $(VENV)/.equipoise-ready
+PYTEST  := $(PY) -m pytest
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test test-fast integration fuzz bench check format readme lock build clean
+
+help: ## list the targets
+	@printf 'usage: make TARGET [VENV=.venv] [PYTHON=python3.12]\n\n'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+$(STAMP): requirements.lock pyproject.toml tools/setup
+	@PYTHON="$(PYTHON)" sh tools/setup "$(VENV)"
+	@touch $@
+
+setup: $(STAMP) ## make the virtual environment (Python 3.11 to 3.13; once, then instant)
+
+demo: $(STAMP) ## advise on a bundled real log; leaves demo/report.html
+	@mkdir -p demo
+	@printf '$$ equipoise advise %s --html demo/report.html\n\n' "$(DEMO_LOG)"
+	@$(VENV)/bin/equipoise advise "$(DEMO_LOG)" --html demo/report.html
+	@printf '\nThe same answer with pictures: %s\n' "$(CURDIR)/demo/report.html"
+
+test: $(STAMP) ## unit, laws, stories, contracts and docs tests (under 5 minutes)
+	$(PYTEST) tests -n $(WORKERS) -m "not integration"
+
+test-fast: $(STAMP) ## the part of `test` that takes under a minute
+	$(PYTEST) tests -n $(WORKERS) -m "not integration and not slow"
+
+integration: $(STAMP) ## tests with real parts: event-file writers, a browser, the built wheel
+	$(PYTEST) tests -m integration
+
+fuzz: $(STAMP) ## 100,000 mutated inputs through the whole library path (FUZZ_N=2000: a short one)
+	$(PY) -m tests.fuzz --count $(FUZZ_N)
+
+bench: $(STAMP) ## times and memory of the command line (BENCH_HUGE=1 adds a 2 GB log)
+	$(PY) -m benchmarks
+
+check: $(STAMP) ## format, lint, strict types, import walls
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+format: $(STAMP) ## put the code into its format and fix what the linter can
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+readme: $(STAMP) ## run the commands shown in README.md and write their real output into it
+	$(PY) -m tools.readme --write
+
+lock: ## write requirements.lock anew from pyproject.toml (needs uv)
+	@command -v uv >/dev/null 2>&1 || { echo 'make lock needs uv: pip install uv' >&2; exit 1; }
+	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' --upgrade --quiet -o requirements.lock
+
+build: $(STAMP) ## the wheel and the source archive, in dist/
+	rm -rf dist
+	$(PY) -m hatchling build --target sdist --target wheel
+
+clean: ## remove what the other targets made (the environment too)
+	rm -rf dist build demo fuzz-failures .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf "$(VENV)"
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""What the house is kept with; none of it is shipped in the wheel."""

@@ -1,0 +1,97 @@
+"""Reads a job's sources to what is known of it: `read` is the way in for every command."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, BinaryIO
+
+from tuner.errors import ConfigError, SourceError
+from tuner.frameworks.base import Framework
+from tuner.frameworks.registry import FRAMEWORKS
+from tuner.ingest.collecting import Collector, Span
+from tuner.ingest.joining import Joiner, Reading, SourceRead
+from tuner.ingest.matching import NEUTRAL, Detector, Matcher
+from tuner.ingest.translating import Provenance
+from tuner.records import Remark
+from tuner.sources.base import Format, Opened
+from tuner.sources.registry import kind_of, open_sources
+
+if TYPE_CHECKING:
+    from tuner.config import JobFile
+
+Progress = Callable[[int, int | None], None]
+"""(bytes read so far, bytes in all where known)."""
+
+
+def read(
+    paths: Sequence[str],
+    *,
+    framework: str = "auto",
+    since: str | None = None,
+    last: int | str | None = None,
+    config: "JobFile | None" = None,
+    stdin: BinaryIO | None = None,
+    progress: Progress | None = None,
+) -> Reading:
+    """Reads files, folders and `-`. Raises SourceError when no record was found, ConfigError for a wrong wish."""
+    frameworks = _wanted(framework)
+    matchers = {f.name: Matcher(f) for f in frameworks}
+    detector, formats = Detector(list(matchers.values())), _formats(frameworks)
+    provenance, span = Provenance(), span_of(since, last)
+    forced = {s.path: s.kind for s in config.source} if config is not None else {}
+    done: list[SourceRead] = []
+    remarks: list[Remark] = []
+    for opened in _opened(paths, stdin, progress, remarks):
+        collector = Collector(matchers, detector, span, provenance)
+        try:
+            kind = kind_of(opened, forced.get(opened.origin))
+            done.append(SourceRead(kind.name, opened.origin, collector.take(kind.read(opened, formats))))
+        except SourceError as error:
+            remarks.append(Remark("unreadable-source", str(error)))
+    return Joiner(matchers, provenance, config, tuple(remarks), framework).reading(done)
+
+
+def span_of(since: str | None, last: int | str | None) -> Span:
+    """`--since` is a step or an ISO time; `--last` a number of steps."""
+    if last is not None and (not str(last).isdigit() or int(last) < 1):
+        raise ConfigError(f"--last {last}: must be a number of steps, at least 1")
+    count = int(last) if last is not None else None
+    if since is None:
+        return Span(last=count)
+    if since.isdigit():
+        return Span(since_step=int(since), last=count)
+    try:
+        moment = datetime.fromisoformat(since)
+    except ValueError:
+        raise ConfigError(f"--since {since}: must be a step (120) or an ISO time (2026-03-22T13:50)") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return Span(since_s=moment.timestamp(), last=count)
+
+
+def _wanted(framework: str) -> tuple[Framework, ...]:
+    """The forced framework beside all engines, or everything."""
+    if framework == "auto":
+        return (*FRAMEWORKS, NEUTRAL)
+    chosen = tuple(f for f in (*FRAMEWORKS, NEUTRAL) if f.name == framework)
+    if not chosen:
+        raise ConfigError(f"--framework {framework}: unknown; known: auto, {', '.join(f.name for f in FRAMEWORKS)}")
+    return (*chosen, *(f for f in FRAMEWORKS if f.engine and f.name != framework))
+
+
+def _formats(frameworks: Sequence[Framework]) -> tuple[Format, ...]:
+    return tuple(Format(f.name, x.name, x.markers, x.parser, x.block) for f in frameworks for x in f.formats)
+
+
+def _opened(
+    paths: Sequence[str], stdin: BinaryIO | None, progress: Progress | None, remarks: list[Remark]
+) -> Iterator[Opened]:
+    done = 0
+    for item in open_sources(paths, stdin if stdin is not None else sys.stdin.buffer):
+        if isinstance(item, Remark):
+            remarks.append(item)
+            continue
+        yield item
+        done += item.size_bytes or 0
+        if progress is not None:
+            progress(done, None)

@@ -1,0 +1,137 @@
+"""Metrics on console lines of frameworks that nobody taught us: dicts, lists of pairs, one pair a line, W&B's summary.
+
+Used only for lines that no framework's own format takes; what the keys mean is found later, by their names.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from tuner.records import Line, Record
+from tuner.sources.flatten import KEYS_MAX, flatten, number_of
+
+DICT_PAIRS_MIN = 2
+LIST_PAIRS_MIN = 3
+BLOCK_PAIRS_MIN = 2
+
+_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|NaN|-?inf|-?Infinity"
+_DICT_PAIR = re.compile(
+    r"""(?P<quote>['"])(?P<key>[^'"\n]{1,200})(?P=quote)\s*:\s*(?:(?:np|numpy|torch|jnp)?\.?[a-z]+\d*\(\s*)?"""
+    rf"(?P<value>{_NUMBER}|True|False|true|false)(?=\s*[,}})]|$)"
+)
+_LIST_PAIR = re.compile(
+    rf"(?<![\w./@=:-])(?P<key>[A-Za-z_][\w./@-]{{0,120}})\s?[:=]\s?(?P<value>{_NUMBER})s?(?=$|[\s,;|)\]}}])"
+)
+_LONE_PAIR = re.compile(
+    rf"\s*(?P<key>[A-Za-z_][\w.@-]{{0,80}}(?:/[\w.@()-]{{1,80}}){{1,8}})\s*(?:[:=]\s*|\s)(?P<value>{_NUMBER})s?\s*"
+)
+_WANDB_PAIR = re.compile(rf"\s*wandb:\s+(?P<key>[A-Za-z_][\w./@()-]{{0,200}})\s+(?P<value>{_NUMBER}|True|False)\s*")
+_STEP_BEFORE = re.compile(r"\b(?:global[_ ]?)?(?:step|iteration|iter)\b\s?[:=#]?\s?(?P<step>\d{1,12})\b", re.I)
+_WORDS = {"True": 1.0, "true": 1.0, "False": 0.0, "false": 0.0}
+
+LONE_PAIR_START = re.compile(rb"[^\x80-\xff]{0,80}?[A-Za-z][\w.@-]*/[\w./@()-]+ *:? +-?[\d.nNi]")
+"""What a line with one pair looks like before it is cleaned; only short lines are asked."""
+
+
+def likely(raw: bytes) -> bool:
+    """A cheap first look at a raw line: False for nearly all that hold no metrics."""
+    if b"/" not in raw and b"_" not in raw:
+        return b"{" in raw and raw.count(b"': ") + raw.count(b'": ') >= DICT_PAIRS_MIN
+    if raw.count(b":") + raw.count(b"=") >= LIST_PAIRS_MIN:
+        return True
+    return (b"{" in raw and b":" in raw) or (len(raw) < 300 and LONE_PAIR_START.match(raw) is not None)
+
+
+def numbers_in_dict(text: str) -> tuple[Mapping[str, float], bool] | None:
+    """Numbers of the first dict or JSON object on a line and whether it is cut; None when there is none worth it."""
+    start = text.find("{")
+    if start < 0:
+        return None
+    end = text.rfind("}")
+    body = text[start : end + 1] if end > start else text[start:]
+    values: Mapping[str, float] = {}
+    if end > start and '"' in body:
+        try:
+            parsed = json.loads(body)
+        except (ValueError, RecursionError):
+            parsed = None
+        values = flatten(parsed).values if isinstance(parsed, dict) else {}
+    if not values:
+        values = _pairs(_DICT_PAIR, body)
+    return (values, end < start) if len(values) >= DICT_PAIRS_MIN else None
+
+
+def numbers_in_list(text: str) -> Mapping[str, float] | None:
+    """Numbers of a list of `key:value` or `key=value`; None unless three, one of them under a metric-like name."""
+    values = _pairs(_LIST_PAIR, text)
+    telling = any("/" in key or "_" in key for key in values)
+    return values if len(values) >= LIST_PAIRS_MIN and telling else None
+
+
+class LonePairs:
+    """Consecutive lines of one `key: number` each, of one speaker, form one record; a key that returns starts anew."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, float] = {}
+        self._first: Line | None = None
+        self._wandb = False
+
+    @property
+    def open(self) -> bool:
+        return self._first is not None
+
+    def feed(self, line: Line) -> tuple[bool, list[Record]]:
+        """(did the line belong here, records that it closed)."""
+        wandb = line.text.lstrip().startswith("wandb:")
+        match = (_WANDB_PAIR if wandb else _LONE_PAIR).fullmatch(line.text) if len(line.text) < 500 else None
+        if match is None:
+            stays = not line.text.strip() or (wandb and self._wandb and "history" not in line.text)
+            return False, [] if stays else self.flush()
+        key, value = match["key"], _value(match["value"])
+        restarts = key in self._values or self._wandb != wandb or len(self._values) >= KEYS_MAX
+        closed = self.flush() if restarts else []
+        if self._first is None:
+            self._first, self._wandb = line, wandb
+        if value is not None:
+            self._values[key] = value
+        return True, closed
+
+    def flush(self) -> list[Record]:
+        values, first, self._values, self._first = self._values, self._first, {}, None
+        if first is None or len(values) < BLOCK_PAIRS_MIN:
+            return []
+        return [_record(values, first)]
+
+
+def records_on(line: Line) -> Iterator[Record]:
+    """The record of a dict or of a list of pairs on one line."""
+    found = numbers_in_dict(line.text)
+    if found is not None:
+        values, cut = found
+        yield _record(values, line, line.text[: line.text.find("{")], cut)
+        return
+    listed = numbers_in_list(line.text)
+    if listed is not None:
+        yield _record(listed, line, line.text[:200])
+
+
+def _record(values: Mapping[str, float], line: Line, before: str = "", cut: bool = False) -> Record:
+    step = flatten(values).step
+    if step is None and before:
+        stated = _STEP_BEFORE.search(before[-200:])
+        step = int(stated["step"]) if stated else None
+    labels = {"writer": line.speaker} if line.speaker else {}
+    return Record(values, step, line.time_s, labels, cut=cut or line.cut)
+
+
+def _pairs(pattern: re.Pattern[str], text: str) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for match in pattern.finditer(text):
+        value = _value(match["value"])
+        if value is not None and len(values) < KEYS_MAX:
+            values[match["key"]] = value
+    return values
+
+
+def _value(text: str) -> float | None:
+    return _WORDS[text] if text in _WORDS else number_of(text)

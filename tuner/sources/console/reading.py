@@ -1,0 +1,221 @@
+"""Console logs: finds the few lines worth cleaning and hands them to the frameworks' line formats."""
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from tuner.records import Item, Line, LineParser, Remark
+from tuner.sources.base import Format, Kind, Opened
+from tuner.sources.console import generic
+from tuner.sources.console.prefixes import Cleaner, Edges
+from tuner.sources.lines import Block, blocks, head_text, looks_binary, text_of
+
+PARSERS_MAX = 512
+"""Parsers kept at once; a log with more speakers than this closes the one that was silent longest."""
+
+BLOCK_LINES_MAX = 2_000
+"""Lines that a block format gets after its last marker; a printed configuration is the longest block known."""
+
+FORMAT_FAULTS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What an odd line may cost a format: counted and told, the reading goes on."""
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A parser with its speaker's place in it."""
+
+    parser: LineParser
+    format: Format
+    lines_left: int = 0
+    """Lines that an open block still gets."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What is remembered while one log is read."""
+
+    origin: str
+    formats: tuple[Format, ...]
+    cleaner: Cleaner = field(default_factory=Cleaner)
+    seats: OrderedDict[tuple[str | None, int], _Seat] = field(default_factory=OrderedDict)
+    lone: OrderedDict[str | None, generic.LonePairs] = field(default_factory=OrderedDict)
+    open_blocks: int = 0
+    faults: dict[str, tuple[int, str]] = field(default_factory=dict)
+    found: int = 0
+    first_number: int = 0
+    """The first line that says something: it may start in the middle of a record."""
+    last_number: int = 0
+
+
+def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
+    """Every record that a framework's format, or else a generic one, finds; lines that start with # never count."""
+    reading = _Reading(opened.origin, tuple(formats))
+    markers = (*dict.fromkeys(m.encode() for f in reading.formats for m in f.markers if m), b"wandb: ")
+    for block in blocks(opened):
+        if isinstance(block, Remark):
+            yield block
+            continue
+        yield from _block_items(reading, block, markers)
+    for seat in reading.seats.values():
+        yield from _flush(reading, seat)
+    for lone in reading.lone.values():
+        yield from _placed(reading, lone.flush(), reading.last_number)
+    yield from _closing_remarks(reading)
+
+
+def _block_items(reading: _Reading, block: Block, markers: tuple[bytes, ...]) -> Iterator[Item]:
+    hit = _pattern(tuple(m for m in markers if m in block.data))
+    pieces = block.data.split(b"\n")
+    last = len(pieces) - 1
+    if reading.first_number:
+        reading.cleaner.tick(text_of(pieces[0][:120]))
+    else:
+        reading.first_number = next((block.number + i for i, raw in enumerate(pieces) if _says_something(raw)), 0)
+    for i, raw in enumerate(pieces):
+        if not (reading.open_blocks or (hit is not None and hit(raw)) or generic.likely(raw)):
+            continue
+        if raw.lstrip()[:1] == b"#":
+            continue
+        number = block.number + i
+        edges = Edges(number == reading.first_number, block.cut and i == last)
+        for line in reading.cleaner.lines(text_of(raw.removesuffix(b"\r")), number, edges):
+            yield from _line_items(reading, line)
+    reading.last_number = block.number + last
+
+
+def _says_something(raw: bytes) -> bool:
+    bare = raw.strip()
+    return bool(bare) and not bare.startswith(b"#")
+
+
+@lru_cache(maxsize=1024)
+def _pattern(present: tuple[bytes, ...]) -> Callable[[bytes], object] | None:
+    return re.compile(b"|".join(map(re.escape, present))).search if present else None
+
+
+def _line_items(reading: _Reading, line: Line) -> Iterator[Item]:
+    taken = False
+    for index, form in enumerate(reading.formats):
+        marked = any(marker in line.text for marker in form.markers)
+        seat = reading.seats.get((line.speaker, index))
+        if not marked and not (seat and seat.lines_left):
+            continue
+        if seat is None:
+            seat = _Seat(form.parser(), form)
+            reading.seats[line.speaker, index] = seat
+            yield from _evict(reading)
+        reading.seats.move_to_end((line.speaker, index))
+        items = _fed(reading, seat, line)
+        taken = taken or bool(items) or seat.lines_left > 0
+        yield from _placed(reading, items, line.number)
+        yield from _count_block(reading, seat, marked)
+    if not taken or line.speaker in reading.lone:
+        yield from _generic_items(reading, line, taken)
+
+
+def _count_block(reading: _Reading, seat: _Seat, marked: bool) -> Iterator[Item]:
+    """Opens a block at its marker, closes it when its lines run out."""
+    if not seat.format.block:
+        return
+    if marked:
+        reading.open_blocks += seat.lines_left == 0
+        seat.lines_left = BLOCK_LINES_MAX
+        return
+    seat.lines_left -= 1
+    if seat.lines_left == 0:
+        reading.open_blocks -= 1
+        yield from _flush(reading, seat)
+
+
+def _generic_items(reading: _Reading, line: Line, taken: bool) -> Iterator[Item]:
+    lone = reading.lone.get(line.speaker) or generic.LonePairs()
+    if taken:
+        belongs, records = False, lone.flush()
+    else:
+        belongs, records = lone.feed(line)
+    known = line.speaker in reading.lone
+    if lone.open and not known:
+        reading.lone[line.speaker] = lone
+        reading.open_blocks += 1
+    if known and not lone.open:
+        del reading.lone[line.speaker]
+        reading.open_blocks -= 1
+    yield from _placed(reading, records, line.number - 1)
+    if not belongs and not taken:
+        yield from _placed(reading, list(generic.records_on(line)), line.number)
+    if len(reading.lone) > PARSERS_MAX:
+        _, oldest = reading.lone.popitem(last=False)
+        reading.open_blocks -= 1
+        yield from _placed(reading, oldest.flush(), line.number)
+
+
+def _fed(reading: _Reading, seat: _Seat, line: Line) -> list[Item]:
+    try:
+        return list(seat.parser.feed(line))
+    except FORMAT_FAULTS as fault:
+        _note_fault(reading, seat, line.number, fault)
+        return []
+
+
+def _flush(reading: _Reading, seat: _Seat) -> Iterator[Item]:
+    try:
+        items = list(seat.parser.flush())
+    except FORMAT_FAULTS as fault:
+        _note_fault(reading, seat, reading.last_number, fault)
+        return
+    yield from _placed(reading, items, reading.last_number)
+
+
+def _note_fault(reading: _Reading, seat: _Seat, number: int, fault: Exception) -> None:
+    name = f"{seat.format.framework}/{seat.format.name}"
+    count, text = reading.faults.get(name, (0, f"{reading.origin}:{number}: {type(fault).__name__}: {fault}"))
+    reading.faults[name] = (count + 1, text)
+
+
+def _evict(reading: _Reading) -> Iterator[Item]:
+    while len(reading.seats) > PARSERS_MAX:
+        _, seat = reading.seats.popitem(last=False)
+        reading.open_blocks -= seat.lines_left > 0
+        yield from _flush(reading, seat)
+
+
+def _placed(reading: _Reading, items: Iterable[Item], number: int) -> Iterator[Item]:
+    """Items with their place in the file, where the format left it open."""
+    for item in items:
+        reading.found += not isinstance(item, Remark)
+        if not item.origin:
+            yield replace(item, origin=f"{reading.origin}:{number}")
+        elif item.origin.isdigit():
+            yield replace(item, origin=f"{reading.origin}:{item.origin}")
+        else:
+            yield item
+
+
+def _closing_remarks(reading: _Reading) -> Iterator[Remark]:
+    for name, (count, text) in reading.faults.items():
+        yield Remark("format-failed", f"{count} lines broke the line format {name}; the first: {text}", reading.origin)
+    if not reading.found and reading.last_number:
+        detail = f"{reading.last_number} lines read as a console log; none holds metrics in a form that is known"
+        yield Remark("nothing-recognised", detail, f"{reading.origin}:{reading.last_number}")
+
+
+_LOG_LIKE = re.compile(
+    r"^(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d|\(\w[^()\n]{0,60}pid=\d+|\[?\d\d:\d\d:\d\d\b)"
+    r"|^(?:INFO|DEBUG|WARNING|ERROR)\b|^wandb: |\bstep:\d+ - |\]\s.{0,200}#running-req|\{'[\w/]+': ",
+    re.M,
+)
+
+
+def claims(name: str, head: bytes) -> float:
+    """Any text may be a log: a weak claim that every telling format outbids; a stronger one for log-like lines."""
+    if looks_binary(head):
+        return 0.0
+    text = head_text(head)
+    if _LOG_LIKE.search(text) or text.startswith('{"log":"'):
+        return 0.6
+    return 0.3 if name.lower().endswith((".log", ".out", ".err", ".txt")) else 0.15
+
+
+KIND = Kind("console", claims, read)
