@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
