@@ -4,10 +4,7 @@ from collections.abc import Mapping
 
 from simulators.plant import Mode, Setpoints, Topology, TrainerResize
 from tuner.frameworks.base import Observed
-from tuner.lookup import positive, real, times, truth, whole
-
-DEFAULT_LEAD = 1.0
-"""Batches that the dispatcher may run ahead of the trainer, whatever the configured bound on off-policy steps."""
+from tuner.lookup import positive, real, times, truth
 
 
 def _of(config: Mapping[str, object], key: str) -> tuple[str, ...]:
@@ -102,9 +99,8 @@ def _max_in_flight(
 
 
 def _staleness_bound(config: Mapping[str, object]) -> float | None:
-    """To v0.5 the stated level; since then the dispatcher stops one batch ahead, below any larger bound."""
-    level = whole(config, "max_async_level", *_of(config, "max_async_level"))
-    if level is not None:
-        return float(level)
-    bound = real(config, *_of(config, "max_off_policy_steps"))
-    return None if bound is None else min(bound, DEFAULT_LEAD)
+    """Versions a rollout may age before it is dropped; the dispatcher's own lead of one batch is no setting.
+
+    To v0.5 a level bounds the lead itself, and binds first.
+    """
+    return real(config, "max_async_level", *_of(config, "max_async_level"), *_of(config, "max_off_policy_steps"))

@@ -117,7 +117,7 @@ def test_nodes_and_the_jobs_own_controller():
     topology, setpoints = FRAMEWORK.facts(Observed(config=config))
     assert (setpoints.gpus_trainer, setpoints.gpus_generator) == (16, 48)
     assert (setpoints.max_in_flight, topology.self_tuned) == (1024, ("max_in_flight",))
-    assert setpoints.staleness_bound == 1.0  # the dispatch gate binds before the configured eight
+    assert setpoints.staleness_bound == 8.0
 
 
 def test_the_orchestrators_own_file_has_bare_keys():
