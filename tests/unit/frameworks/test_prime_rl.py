@@ -123,3 +123,12 @@ def test_nodes_and_the_jobs_own_controller():
 def test_the_orchestrators_own_file_has_bare_keys():
     _, setpoints = FRAMEWORK.facts(Observed(config={"batch_size": 128, "group_size": 4, "max_inflight_rollouts": 256}))
     assert (setpoints.batch_rollouts, setpoints.group_size, setpoints.max_in_flight) == (128, 4, 256)
+
+
+def test_a_disaggregated_replica_moves_in_one_piece():
+    config = {"deployment.num_infer_nodes": 8, "deployment.num_infer_replicas": 2, "inference.parallel.tp": 8}
+    config |= {"inference.deployment.type": "disaggregated", "inference.deployment.prefill_nodes_per_replica": 3}
+    config |= {"inference.deployment.decode_nodes_per_replica": 5}
+    topology, setpoints = FRAMEWORK.facts(Observed(config=config))
+    assert (topology.gpus_per_engine, setpoints.engines) == (64, 2)
+    assert (setpoints.gpus_prefill, setpoints.gpus_decode) == (48, 80)
