@@ -6,7 +6,6 @@ from simulators.plant import Mode, Setpoints, Topology, TrainerResize
 from tuner.frameworks.base import Observed
 from tuner.lookup import positive, real, times, truth
 
-
 DEPLOYED = "inference.deployment."
 
 
