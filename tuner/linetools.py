@@ -43,6 +43,11 @@ class Pairs:
 
 def number_in(text: str) -> float | None:
     """The number that the whole text is (`np.float64(0.3)`, `-1`, `nan`, `1e-06`), else None."""
+    try:
+        if "_" not in text:
+            return float(text)
+    except ValueError:
+        pass
     text = text.strip()
     if (call := _NUMPY_CALL.fullmatch(text)) is not None:
         text = call.group(1)

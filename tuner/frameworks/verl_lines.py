@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tuner.config_text import parse_block, parse_overrides
 from tuner.linetools import dict_numbers, numeric_pairs, split_pairs
@@ -43,7 +44,7 @@ class StepLines:
 
 
 def _piece(text: str, line: Line, step: int | None, whole_end: bool) -> Iterator[Record]:
-    pairs = [(key, value) for key, value in split_pairs(text) if _KEY.fullmatch(key)]
+    pairs = [(key, value) for key, value in split_pairs(text) if _is_key(key)]
     values = numeric_pairs(pairs)
     if step is None and (len(values) < PAIRS_MIN or not any(key.startswith(FAMILY) for key in values)):
         return
@@ -53,6 +54,11 @@ def _piece(text: str, line: Line, step: int | None, whole_end: bool) -> Iterator
         values.pop(pairs[-1][0], None)
     if values:
         yield Record(values, step, line.time_s, _labels(line), "verl", cut=torn or headless)
+
+
+@lru_cache(maxsize=4096)
+def _is_key(text: str) -> bool:
+    return _KEY.fullmatch(text) is not None
 
 
 def _breaks_off(values: dict[str, float]) -> bool:

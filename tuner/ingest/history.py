@@ -2,10 +2,13 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from simulators.signals import Fold
+from simulators.snapshot import fold_values
 
+EXTREMES = frozenset({Fold.MAX, Fold.MIN, Fold.LAST})
+"""Folds that pick one of the values; all others average."""
 ROWS_MAX = 2048
 """Rows kept before neighbours are merged: a picture's width, and a few megabytes."""
 
@@ -56,34 +59,29 @@ class History:
 def merge(a: RawRow, b: RawRow, fold_of: Callable[[str], Fold]) -> RawRow:
     """Two neighbours as one row. A key that only one of them has keeps its value; SUM marks rare events, which
     count as 0 where they are absent, so that a merged row holds their seconds per step."""
+    total = a.weight + b.weight
+    left, right = a.weight / total, b.weight / total
+    others = b.values
     values: dict[str, float] = {}
-    for key in a.values.keys() | b.values.keys():
-        how = fold_of(key)
-        absent = 0.0 if how is Fold.SUM else None
-        left, right = a.values.get(key, absent), b.values.get(key, absent)
-        if left is None or right is None:
-            values[key] = a.values[key] if right is None else b.values[key]
+    for key, x in a.values.items():
+        how, y = fold_of(key), others.get(key)
+        if y is None:
+            values[key] = x * left if how is Fold.SUM else x
+        elif how in EXTREMES:
+            values[key] = fold_values(how, (x, y))
         else:
-            values[key] = _fold(how, left, right, a.weight, b.weight)
-    return replace(
-        a,
-        values=values,
-        time_s=b.time_s if b.time_s is not None else a.time_s,
-        last_step=b.last_step if b.last_step is not None else a.last_step,
-        weight=a.weight + b.weight,
+            values[key] = x * left + y * right
+    for key in others.keys() - a.values.keys():
+        values[key] = others[key] * right if fold_of(key) is Fold.SUM else others[key]
+    return RawRow(
+        values,
+        a.step,
+        b.time_s if b.time_s is not None else a.time_s,
+        b.last_step if b.last_step is not None else a.last_step,
+        total,
+        a.origin,
+        a.labels,
     )
-
-
-def _fold(how: Fold, a: float, b: float, weight_a: int, weight_b: int) -> float:
-    match how:
-        case Fold.MAX:
-            return max(a, b)
-        case Fold.MIN:
-            return min(a, b)
-        case Fold.LAST:
-            return b
-        case _:
-            return (a * weight_a + b * weight_b) / (weight_a + weight_b)
 
 
 def is_same(a: Mapping[str, float], b: Mapping[str, float], tolerance: float = 0.01) -> bool:

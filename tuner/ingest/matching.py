@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from simulators.signals import SIGNALS, Fold
 from tuner.frameworks.base import Alias, Framework
 
+KEYS_MAX = 10_000
+"""Keys remembered; a file with more invents a key per row."""
 SIGNATURE_WEIGHT = 3
 """A key that only one framework writes counts as this many shared ones."""
 RARE_EVENTS = frozenset({"validation_s", "checkpoint_s"})
@@ -31,6 +33,7 @@ class Matcher:
             else:
                 self._exact.setdefault(alias.key, []).append((rank, alias))
         self._known: dict[str, tuple[tuple[int, Alias], ...]] = {}
+        self._folds: dict[str, Fold] = {}
 
     def aliases(self, key: str) -> tuple[tuple[int, Alias], ...]:
         """(rank, alias) of every alias that the key meets."""
@@ -38,12 +41,20 @@ class Matcher:
         if found is None:
             wild = [(rank, alias) for rank, pattern, alias in self._patterns if pattern.fullmatch(key)]
             found = (*self._exact.get(key, ()), *wild)
-            if len(self._known) < 10_000:
+            if len(self._known) < KEYS_MAX:
                 self._known[key] = found
         return found
 
     def fold_of(self, key: str) -> Fold:
         """How neighbouring values of a raw key merge: as its signal does, totals by their latest."""
+        found = self._folds.get(key)
+        if found is None:
+            found = self._fold_of(key)
+            if len(self._folds) < KEYS_MAX:
+                self._folds[key] = found
+        return found
+
+    def _fold_of(self, key: str) -> Fold:
         for _, alias in self.aliases(key):
             if alias.signal in RARE_EVENTS:
                 return Fold.SUM
@@ -73,7 +84,7 @@ class Detector:
             return self._known[keys]
         scores = [(m.score(keys), m.framework.name) for m in self._matchers]
         best, name = max(scores, key=lambda s: s[0], default=(0, ""))
-        if len(self._known) < 10_000:
+        if len(self._known) < KEYS_MAX:
             self._known[keys] = name if best else None
         return name if best else None
 

@@ -66,7 +66,8 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
 
 
 def _block_items(reading: _Reading, block: Block, markers: tuple[bytes, ...]) -> Iterator[Item]:
-    hit = _pattern(tuple(m for m in markers if m in block.data))
+    present = tuple(m for m in markers if m in block.data)
+    hit, wanted = _pattern(present), _wanted(reading.formats, present)
     pieces = block.data.split(b"\n")
     last = len(pieces) - 1
     if reading.first_number:
@@ -81,7 +82,7 @@ def _block_items(reading: _Reading, block: Block, markers: tuple[bytes, ...]) ->
         number = block.number + i
         edges = Edges(number == reading.first_number, block.cut and i == last)
         for line in reading.cleaner.lines(text_of(raw.removesuffix(b"\r")), number, edges):
-            yield from _line_items(reading, line)
+            yield from _line_items(reading, line, wanted)
     reading.last_number = block.number + last
 
 
@@ -95,10 +96,22 @@ def _pattern(present: tuple[bytes, ...]) -> Callable[[bytes], object] | None:
     return re.compile(b"|".join(map(re.escape, present))).search if present else None
 
 
-def _line_items(reading: _Reading, line: Line) -> Iterator[Item]:
+def _wanted(formats: tuple[Format, ...], present: tuple[bytes, ...]) -> list[tuple[int, Format, tuple[str, ...]]]:
+    """The formats that any line of a block can concern, with those of their markers that the block holds."""
+    here = {marker.decode() for marker in present}
+    found = ((i, form, tuple(m for m in form.markers if m in here)) for i, form in enumerate(formats))
+    return [(i, form, markers) for i, form, markers in found if markers or form.block]
+
+
+def _line_items(reading: _Reading, line: Line, wanted: Iterable[tuple[int, Format, tuple[str, ...]]]) -> Iterator[Item]:
     taken = False
-    for index, form in enumerate(reading.formats):
-        marked = any(marker in line.text for marker in form.markers)
+    text = line.text
+    for index, form, markers in wanted:
+        marked = False
+        for marker in markers:
+            if marker in text:
+                marked = True
+                break
         seat = reading.seats.get((line.speaker, index))
         if not marked and not (seat and seat.lines_left):
             continue
