@@ -68,7 +68,8 @@ def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == VERSION
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]
+    assert hatch["version"]["path"] == "tuner/version.py"
     assert equipoise("--version").stdout == f"equipoise {VERSION}\n"
 
 

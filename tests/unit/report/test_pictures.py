@@ -4,13 +4,13 @@ from math import isfinite
 from xml.etree import ElementTree
 
 import pytest
-from answers_by_hand import overlapped_rows, snapshot_from
 from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import Interval, SplitCurve, SplitPoint
 from simulators.plant import Mode
 from simulators.snapshot import DroppedStep, Row, Window
+from tests.unit.report.answers_by_hand import overlapped_rows, snapshot_from
 from tuner.report.pictures import Chart, Series, lines, split, stacked, ticks
 from tuner.report.story import MOST_ROWS, excluded_positions, phases, thin
 
