@@ -83,6 +83,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
         (["advise", "/nowhere/at/all.log"], "no such file"),
         (["advise", ".", "--usd-per-gpu-hour", "cheap"], "cheap"),
         (["advise", ".", "--usd-per-gpu-hour", "nan"], "nan"),
+        (["advise", ".", "--framework", "verk"], "did you mean 'verl'?"),
         (["advise", ".", "--job", "none.toml"], "none.toml"),
         (["advise", ".", "--html", "/nowhere/report.html"], "mkdir -p /nowhere"),
     ],
@@ -128,6 +129,22 @@ def test_a_price_on_the_command_line_wins_over_the_job_file(run_csv: Path, tmp_p
 
 def test_without_a_price_there_is_no_cost(run_csv: Path) -> None:
     assert json.loads(equipoise("advise", str(run_csv), "--json").stdout)["cost"] is None
+
+
+@pytest.mark.parametrize("name", ["prime-rl", "prime_rl", "Prime-RL"])
+def test_a_framework_may_be_spelt_with_dash_or_underscore(name: str, run_csv: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text(f'[job]\nframework = "{name}"\n')
+    answer = json.loads(equipoise("advise", str(run_csv), "--json", "--job", str(job)).stdout)
+    assert answer["job"]["framework"] == "prime_rl"
+
+
+def test_an_unknown_framework_in_a_job_file_is_refused(run_csv: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text('[job]\nframework = "slimy"\n')
+    done = equipoise("advise", str(run_csv), "--job", str(job))
+    assert done.returncode == 2
+    assert "did you mean 'slime'?" in done.stderr
 
 
 def test_a_job_file_may_name_the_sources(run_csv: Path, tmp_path: Path) -> None:

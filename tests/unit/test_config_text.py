@@ -162,7 +162,9 @@ def test_every_printed_syntax_gives_the_same_flat_keys(text):
 
 
 def test_yaml_tags_are_never_executed_and_leave_their_plain_value():
-    documents, why = parse_yaml("a: !!python/object/apply:os.system ['touch /tmp/x']\nb: !!python/tuple [1, 2]\nc: !x y\n")
+    documents, why = parse_yaml(
+        "a: !!python/object/apply:os.system ['touch /tmp/x']\nb: !!python/tuple [1, 2]\nc: !x y\n"
+    )
     assert documents == [{"a": ["touch /tmp/x"], "b": [1, 2], "c": "y"}]
     assert why == ""
 

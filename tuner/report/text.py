@@ -37,6 +37,8 @@ WISHES = ("lines", "why", "missing", "do_not", "recommendations") * 5
 COLOURS = {"critical": "1;31", "warning": "33", "good": "32", "head": "1", "dim": "2"}
 INDENT = 9
 """Columns taken by the label of a part."""
+PROPOSED = 3
+"""The column that takes what room is left: some proposals are words."""
 NARROW = 48
 """Fewest columns we lay out for."""
 
@@ -60,7 +62,7 @@ def _lines(answer: Answer, screen: Screen, room: Room, budget: Sequence[Phase]) 
     yield from (_ink(line, "head", screen) for line in _clip(answer.headline, width, 3))
     yield f"{_ink(verdict, tone, screen)}"
     yield from _clip(words.job_line(answer), width, room.lines)
-    if budget:
+    if any(p.name != "unaccounted" for p in budget):
         yield from _entry("Step", _budget(budget), width, room.lines)
     if answer.cost is not None:
         yield from _entry("Cost", words.cost_line(answer), width, room.lines)
@@ -95,6 +97,8 @@ def _table(recommendations: Sequence[Recommendation], screen: Screen, width: int
         for r in shown
     ]
     widths = [min(28, max(len(row[i]) for row in [head, *rows])) for i in range(len(head))]
+    spare = width - sum(widths) - 2 * (len(widths) - 1)
+    widths[PROPOSED] = min(max(len(row[PROPOSED]) for row in [head, *rows]), widths[PROPOSED] + max(0, spare))
     tabular = sum(widths) + 2 * (len(widths) - 1) <= width
     yield ""
     if tabular:
