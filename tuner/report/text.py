@@ -78,7 +78,7 @@ def _lines(answer: Answer, screen: Screen, room: Room, budget: Sequence[Phase]) 
 
 def _budget(budget: Sequence[Phase]) -> str:
     shares = [(p.name.removesuffix("_s").replace("_", " "), p.frac) for p in budget if p.frac >= 0.005]
-    return " · ".join(f"{name} {frac:.0%}".replace("%", " %") for name, frac in shares)
+    return ", ".join(f"{name} {frac:.0%}".replace("%", " %") for name, frac in shares)
 
 
 def _why(finding: Finding) -> str:
@@ -129,7 +129,7 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _fit(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def _part(label: str, entries: Sequence[str], width: int, count: int, lines: int) -> Iterable[str]:
@@ -148,7 +148,7 @@ def _entry(label: str, text: str, width: int, lines: int, more: str = "") -> Ite
 
 def _clip(text: str, width: int, count: int) -> list[str]:
     """The text in at most `count` lines; a cut is shown by an ellipsis."""
-    return textwrap.wrap(" ".join(text.split()), width, max_lines=count, placeholder=" …")
+    return textwrap.wrap(" ".join(text.split()), width, max_lines=count, placeholder=" ...")
 
 
 def _ink(text: str, tone: str, screen: Screen) -> str:
