@@ -147,7 +147,7 @@ class _Scan:
         items, comma = [], False
         while not self.take(_CLOSERS[opener]):
             items.append(self.item(depth + 1))
-            comma = self.take(",") or comma
+            comma = self.comma(_CLOSERS[opener]) or comma
         return items[0] if opener == "(" and len(items) == 1 and not comma else items
 
     def braces(self, depth: int) -> Plain:
@@ -160,7 +160,7 @@ class _Scan:
                 pairs[str(key)] = self.item(depth)
             else:
                 items.append(key)
-            self.take(",")
+            self.comma("}")
         return items if items and not pairs else pairs
 
     def arguments(self, depth: int) -> tuple[list[Plain], dict[str, Plain]]:
@@ -173,8 +173,15 @@ class _Scan:
                 named[keyword.group(1)] = self.item(depth)
             else:
                 plain.append(self.item(depth))
-            self.take(",")
+            self.comma(")")
         return plain, named
+
+    def comma(self, closer: str) -> bool:
+        """True past a comma, False before the closing bracket; another bracket's end here means that none will come."""
+        found = self.take(",")
+        if not found and self.peek() != closer:
+            raise OddTextError
+        return found
 
     def item(self, depth: int, also: str = "") -> Plain:
         """A value inside brackets. What does not read as one (`output_dir=./out`) is its text up to the next comma."""

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 UNKNOWN = "\0"
-"""Stands in a token where a shell variable could not be resolved: that entry is left out, and what it said before is forgotten."""
+"""Stands in a token where a shell variable could not be resolved: the entry is left out, an earlier value forgotten."""
 
 MOST_ENTRIES = 50_000
 """A configuration with more entries is cut here."""

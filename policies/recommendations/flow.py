@@ -44,7 +44,8 @@ def curriculum(case: Case) -> Iterator[Ranked]:
     most = "at most " if usable is None else ""
     reason = (
         f"{most}{known:.0%} of the groups carry advantage ({1.0 - known:.0%} do not), so a useful batch costs "
-        f"{1.0 / max(known, 0.01):.1f}x its generation. Feed {way}, or drop solved prompts before they are generated; no GPU buys this."
+        f"{1.0 / max(known, 0.01):.1f}x its generation. Feed {way}, or drop solved prompts before they are "
+        "generated; no GPU buys this."
     )
     risks = ("the data distribution changes",)
     yield Ranked(

@@ -189,3 +189,8 @@ def test_broken_yaml_says_in_which_line():
 def test_a_number_beyond_64_bits_and_dates_become_plain():
     documents, _ = parse_yaml(f"a: {'9' * 40}\nb: 2025-01-02\n")
     assert flatten(documents[0]) == {"a": None, "b": "2025-01-02"}
+
+
+@pytest.mark.parametrize("text", ["{)", "{]}", "[}", "[1, 2)}", "f(]", "f(a=1})", "{'a': 1)}", "{'a': [1}, 2]}"])
+def test_a_bracket_closed_by_another_kind_ends_the_reading(text: str):
+    assert parse_python_repr(text) is None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from simulators.plant import Change, Mode, Setpoints, Topology, TrainerResize
-from tuner.frameworks import verl
+from tuner.frameworks import verl_measures
 from tuner.frameworks.base import Alias, Framework, KnobKey, Observed
 from tuner.frameworks.verl_config import gpus_from_throughput
 from tuner.lookup import positive, times, truth
@@ -19,7 +19,7 @@ _SERIAL_STACK = ("fully_async", "off_policy", "dynamic_resource", "wait", "switc
 ALIASES = (
     *(
         replace(alias, only=None)
-        for alias in verl.ALIASES
+        for alias in verl_measures.ALIASES
         if alias.only is not Mode.OVERLAPPED and not any(word in alias.key for word in _SERIAL_STACK)
     ),
     Alias("timing_s/old", "logprob_s", add=True),
@@ -78,7 +78,7 @@ def facts(seen: Observed) -> tuple[Topology, Setpoints]:
 
 
 def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping[str, float]:
-    extra = dict(verl.interpret(record, found, mode))
+    extra = dict(verl_measures.interpret(record, found, mode))
     if "timing_s/validation" in record.values:
         extra.pop("validation_s", None)
     return extra
@@ -89,7 +89,7 @@ FRAMEWORK = Framework(
     aliases=ALIASES,
     knobs=KNOBS,
     signature=(
-        *verl.FRAMEWORK.signature,
+        *verl_measures.SIGNATURE,
         *("timing_s/old", "timing_per_token_ms/old", "timing_s/validation", "timing_per_token_ms/reward"),
         "reward/overall",
     ),

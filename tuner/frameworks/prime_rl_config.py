@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 from simulators.plant import Mode, Setpoints, Topology, TrainerResize
 from tuner.frameworks.base import Observed
-from tuner.lookup import positive, real, times, truth, whole
+from tuner.lookup import positive, real, times, truth
 
-DEFAULT_LEAD = 1.0
-"""Batches that the dispatcher may run ahead of the trainer, whatever the configured bound on off-policy steps."""
+DEPLOYED = "inference.deployment."
 
 
 def _of(config: Mapping[str, object], key: str) -> tuple[str, ...]:
@@ -22,6 +21,7 @@ def facts_of(seen: Observed) -> tuple[Topology, Setpoints]:
     group = positive(config, *_of(config, "group_size"), *_of(config, "rollouts_per_example"))
     batch = positive(config, *_of(config, "batch_size"))
     oversampling = real(config, *_of(config, "oversampling_factor"))
+    engines = generator // per_engine if generator and per_engine and generator >= per_engine else None
     inflight = _max_in_flight(config, batch, group, oversampling)
     self_tuned = any("concurrency." in key for key in config) or "concurrency/max_inflight" in seen.keys
     topology = Topology(
@@ -43,7 +43,9 @@ def facts_of(seen: Observed) -> tuple[Topology, Setpoints]:
     setpoints = Setpoints(
         gpus_trainer=trainer,
         gpus_generator=generator,
-        engines=generator // per_engine if generator and per_engine and generator >= per_engine else None,
+        gpus_prefill=times(engines, _role_gpus(config, "prefill")),
+        gpus_decode=times(engines, _role_gpus(config, "decode")),
+        engines=engines,
         oversampling_ratio=oversampling if oversampling is not None and oversampling >= 1.0 else None,
         max_in_flight=inflight,
         staleness_bound=_staleness_bound(config),
@@ -82,9 +84,20 @@ def _listed(config: Mapping[str, object], key: str) -> int | None:
 
 
 def _gpus_per_engine(config: Mapping[str, object]) -> int | None:
-    """Tensor-parallel size under the names of several releases; data-parallel engines of one server count apart."""
+    """A disaggregated replica is one piece; else the tensor-parallel size under the names of several releases."""
+    prefill, decode = (_role_gpus(config, role) for role in ("prefill", "decode"))
+    if prefill and decode:
+        return prefill + decode
     names = ("vllm.tensor_parallel_size", "tensor_parallel_size", "parallel.tp")
     return positive(config, *(f"inference.{name}" for name in names), "parallel.tp")
+
+
+def _role_gpus(config: Mapping[str, object], role: str) -> int | None:
+    """GPUs that one disaggregated replica gives to prefill or to decode."""
+    if config.get(f"{DEPLOYED}type") != "disaggregated":
+        return None
+    replicas = positive(config, f"{DEPLOYED}num_{role}_replicas") or 1
+    return times(replicas, positive(config, f"{DEPLOYED}{role}_nodes_per_replica") or 1, _per_node(config))
 
 
 def _max_in_flight(
@@ -102,9 +115,8 @@ def _max_in_flight(
 
 
 def _staleness_bound(config: Mapping[str, object]) -> float | None:
-    """To v0.5 the stated level; since then the dispatcher stops one batch ahead, below any larger bound."""
-    level = whole(config, "max_async_level", *_of(config, "max_async_level"))
-    if level is not None:
-        return float(level)
-    bound = real(config, *_of(config, "max_off_policy_steps"))
-    return None if bound is None else min(bound, DEFAULT_LEAD)
+    """Versions a rollout may age before it is dropped; the dispatcher's own lead of one batch is no setting.
+
+    To v0.5 a level bounds the lead itself, and binds first.
+    """
+    return real(config, "max_async_level", *_of(config, "max_async_level"), *_of(config, "max_off_policy_steps"))

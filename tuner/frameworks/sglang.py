@@ -50,7 +50,7 @@ def _ranks_of(head: str) -> dict[str, int]:
 
 
 def _labels(ranks: Mapping[str, int], speaker: str | None) -> dict[str, str]:
-    labels = {} if speaker is None else {"writer": speaker}
+    labels = {} if speaker is None else {"replica": speaker}
     if "DP" in ranks:
         labels["dp_rank"] = str(ranks["DP"])
     return labels
@@ -179,11 +179,13 @@ ALIASES = (
     *_prom("avg_request_queue_latency", "queue_time_mean_s", trust=0.5),
     *_prom("num_retracted_requests_total", "preemptions"),
     *_prom("num_retracted_requests_total", "preemptions_per_s", counter=True),
+    *_prom("realtime_tokens_total{mode=prefill_compute}", "prompt_tokens_per_s", counter=True),
+    *_prom("realtime_tokens_total{mode=decode}", "decode_tokens_per_s", counter=True),
     *_prom("prompt_tokens_total", "prompt_tokens_per_s", counter=True, trust=0.7),
     *_prom("generation_tokens_total", "decode_tokens_per_s", counter=True, trust=0.7),
 )
-"""A prefill line's running requests are those before admission. Token counters grow when a request *ends* (trust 0.7);
-the throughput gauge keeps its last value while nothing is decoded (0.3)."""
+"""A prefill line's running requests are those before admission. The older token counters grow when a request *ends*
+(0.7); the throughput gauge keeps its last value while nothing is decoded (0.3)."""
 
 HISTOGRAMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tpot_s", ("inter_token_latency_seconds", "time_per_output_token_seconds")),

@@ -86,7 +86,7 @@ def _warned(text: str) -> dict[str, float]:
 
 
 def _labels(head: str, speaker: str | None) -> dict[str, str]:
-    labels = {} if speaker is None else {"writer": speaker}
+    labels = {} if speaker is None else {"replica": speaker}
     engine = _ENGINE.search(head)
     if engine is not None:
         labels["engine"] = str(int(engine.group(1)))
@@ -156,13 +156,15 @@ ALIASES = (
     *_prom("num_requests_waiting", "queued"),
     *_prom("kv_cache_usage_perc", "kv_usage_frac"),
     *_prom("gpu_cache_usage_perc", "kv_usage_frac"),
+    *_prom("cache_config_info/kv_cache_size_tokens", "kv_capacity_tokens"),
     *_prom("num_preemptions_total", "preemptions"),
     *_prom("num_preemptions_total", "preemptions_per_s", counter=True),
     *_prom("prompt_tokens_total", "prompt_tokens_per_s", counter=True, trust=0.9),
+    *_prom("prompt_tokens_by_source_total{source=local_compute}", "prompt_tokens_per_s", counter=True),
     *_prom("generation_tokens_total", "decode_tokens_per_s", counter=True),
     *_prom("avg_generation_throughput_toks_per_s", "published_decode_tokens_per_s", trust=0.5),
 )
-"""Prompt tokens of the counter include those found in the prefix cache."""
+"""The plain total of prompt tokens includes those found in the prefix cache (0.9)."""
 
 HISTOGRAMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
@@ -193,18 +195,10 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
         hits = quotient(values, f"vllm:{side}prefix_cache_hits_total", f"vllm:{side}prefix_cache_queries_total")
         if hits is not None:
             extra["prefix_hit_frac"] = hits
-    tokens = _pool_of(record.labels) if "vllm:cache_config_info" in values else None
-    if tokens is not None and "kv_capacity_tokens" not in found:
-        extra["kv_capacity_tokens"] = tokens
+    blocks, block = (values.get(f"vllm:cache_config_info/{name}") for name in ("num_gpu_blocks", "block_size"))
+    if blocks and block and "kv_capacity_tokens" not in found:
+        extra["kv_capacity_tokens"] = blocks * block
     return extra
-
-
-def _pool_of(labels: Mapping[str, str]) -> float | None:
-    size = labels.get("kv_cache_size_tokens", "")
-    if size.isdigit():
-        return float(size)
-    blocks, block = labels.get("num_gpu_blocks", ""), labels.get("block_size", "")
-    return float(blocks) * float(block) if blocks.isdigit() and block.isdigit() else None
 
 
 def facts(observed: Observed) -> tuple[Topology, Setpoints]:
@@ -235,6 +229,7 @@ FRAMEWORK = Framework(
     ),
     signature=(
         *(f"vllm{mark}{name}" for mark in ":_" for name in ("num_", "request_", "kv_", "gpu_", "prefix_")),
+        "vllm:cache_config_info",
         "Avg prompt throughput",
         "Avg generation throughput",
         "GPU KV cache usage",

@@ -19,27 +19,34 @@ def merge_sources(sources: Sequence[tuple[str, list[RawRow]]]) -> tuple[list[Raw
     """One row a step from all sources of a job, longest first; a source of another run is left out with a note."""
     notes: list[Note] = []
     merged: dict[int, RawRow] = {}
+    fragments: list[RawRow] = []
     unnumbered: list[RawRow] = []
     for origin, rows in sorted(sources, key=lambda s: -len(s[1])):
         common = [row for row in rows if row.step is not None and row.step in merged]
-        clashes = sum(not is_same(merged[row.step].values, row.values) for row in common if row.step is not None)
+        clashes = sum(_is_another_run(merged[row.step], row) for row in common if row.step is not None)
         if common and clashes > CONFLICT_FRAC * len(common):
             detail = f"{origin} contradicts the other sources on {clashes} of {len(common)} common steps: left out."
             notes.append(Note("conflicting-sources", detail, {"steps": float(clashes)}))
             continue
         for row in rows:
             if row.step is None:
-                unnumbered.append(row)
+                (unnumbered if merged and not any(r.step is not None for r in rows) else fragments).append(row)
             elif row.step in merged:
                 first = merged[row.step]
                 stamp = first.time_s if first.time_s is not None else row.time_s
                 merged[row.step] = replace(first, values={**row.values, **first.values}, time_s=stamp)
             else:
                 merged[row.step] = row
-    if merged and unnumbered:
-        notes.append(Note("unnumbered-records", f"{len(unnumbered)} records without a step could not be joined.", {}))
-        unnumbered = []
-    return [*unnumbered, *(merged[step] for step in sorted(merged))], notes
+    if unnumbered:
+        detail = f"{len(unnumbered)} records without a step could not be joined to the other source's steps."
+        notes.append(Note("unnumbered-records", detail, {"records": float(len(unnumbered))}))
+    return [*(merged[step] for step in sorted(merged)), *fragments], notes
+
+
+def _is_another_run(a: RawRow, b: RawRow) -> bool:
+    """True when two rows of one step say the same things with other values; two processes of one job share few keys."""
+    shared = len(a.values.keys() & b.values.keys())
+    return shared > CONFLICT_FRAC * min(len(a.values), len(b.values)) and not is_same(a.values, b.values)
 
 
 def merge_engines(sources: Sequence[list[Row]]) -> list[Row]:

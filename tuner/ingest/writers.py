@@ -81,7 +81,7 @@ class Writers:
         writer = self._writer_of(record) or self._new()
         if writer is None:
             self.crowded += 1
-        elif record.step is None:
+        elif record.step is None and not record.cut:
             writer.add_to_newest(record, self._index)
         else:
             writer.add(record, record.step, self._index)

@@ -62,7 +62,7 @@ _SKIPPED_FOLDERS = frozenset(("__pycache__", "node_modules", "site-packages", "w
 
 
 class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
+    def read1(self, size: int, /) -> bytes: ...
 
 
 _PACKED: tuple[tuple[bytes, str, str], ...] = (
@@ -86,9 +86,9 @@ _STATE = "trainer_state.json"
 class _Raw(io.RawIOBase):
     """A raw stream that ends where its file cannot be read further, and remembers why."""
 
-    def __init__(self, inner: _Readable) -> None:
+    def __init__(self, read: Callable[[int], bytes]) -> None:
         super().__init__()
-        self._inner = inner
+        self._read = read
         self.trouble = ""
         self.got = 0
 
@@ -100,7 +100,7 @@ class _Raw(io.RawIOBase):
         filled = 0
         while filled < len(buffer) and not self.trouble:
             try:
-                piece = self._inner.read(len(buffer) - filled)
+                piece = self._read(len(buffer) - filled)
             except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError) as fault:
                 self.trouble = str(fault) or type(fault).__name__
                 break
@@ -178,11 +178,11 @@ def _file(path: str, accept: Accept | None) -> Iterator[Opened | Remark]:
 
 def _given(found: Opened, accept: Accept | None) -> Iterator[Opened | Remark]:
     """The stream buffered and unpacked; a remark instead when it is empty, oddly packed or not wanted."""
-    raws = [_Raw(found.stream)]
+    raws = [_Raw(found.stream.read)]
     stream = io.BufferedReader(raws[0], HEAD_BYTES)
     for magic, unpack in _UNPACK:
         if stream.peek(len(magic)).startswith(magic):
-            raws.append(_Raw(unpack(stream)))
+            raws.append(_Raw(unpack(stream).read1))
             stream = io.BufferedReader(raws[1], HEAD_BYTES)
             break
     opened = Opened(stream, found.origin, found.path, found.size_bytes)
@@ -233,6 +233,8 @@ def _folder(path: str, accept: Accept) -> Iterator[Opened | Remark]:
         yield Remark("too-many-files", f"only the first {FILES_MAX} files are read; name the files that matter", path)
     if superseded:
         yield Remark("skipped-files", f"{superseded} older trainer_state.json: a later one holds their rows", path)
+    if not wanted and not latest:
+        yield Remark("empty-folder", f"holds no file that may hold metrics ({len(skipped)} files skipped)", path)
     if skipped:
         names = ", ".join(sorted(os.path.relpath(name, path) for name in skipped)[:5])
         more = f" and {len(skipped) - 5} more" if len(skipped) > 5 else ""

@@ -81,8 +81,8 @@ def _rows(lines: Iterator[str], sheet: _Sheet) -> Iterator[list[str]]:
     if head is None:
         raise SourceError(f"{sheet.origin}: an empty table; its first line must name the columns")
     sheet.delimiter = delimiter_of(head)
-    sheet.columns = _header(next(csv.reader([head], delimiter=sheet.delimiter)), sheet)
     try:
+        sheet.columns = _header(next(csv.reader([head], delimiter=sheet.delimiter)), sheet)
         yield from csv.reader(lines, delimiter=sheet.delimiter)
     except csv.Error as fault:
         if not sheet.rows:

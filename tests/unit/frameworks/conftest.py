@@ -6,13 +6,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from simulators.plant import Mode
 from simulators.signals import SIGNALS
 from simulators.snapshot import fold_values
 from tuner.frameworks.base import Framework
 from tuner.records import Configuration, Item, Line, Record
+from tuner.sources import prometheus_text
+from tuner.sources.base import Opened
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -42,14 +43,15 @@ def feed(framework: Framework, lines: Iterable[Line]) -> Reading:
 
 
 def translate(framework: Framework, record: Record, mode: Mode) -> dict[str, float]:
-    """Neutral signals of one record by the Alias contract; running totals need a second record and are left out."""
+    """Neutral signals of one record by the Alias contract, the most trusted alias first; no running totals."""
     found: dict[str, float] = {}
-    for alias in framework.aliases:
+    for alias in sorted(framework.aliases, key=lambda alias: -alias.trust):
         if alias.counter or (alias.only is not None and alias.only is not mode):
             continue
         values = [value for key, value in record.values.items() if fnmatchcase(key, alias.key)]
         if values and (alias.add or alias.signal not in found):
-            found[alias.signal] = values[0] * alias.scale + (found.get(alias.signal, 0.0) if alias.add else 0.0)
+            value = (sum(values) + found.get(alias.signal, 0.0) / alias.scale) if alias.add else values[0]
+            found[alias.signal] = value * alias.scale
     return found | (framework.interpret(record, found, mode) if framework.interpret else {})
 
 
@@ -74,15 +76,12 @@ def read_lines() -> Callable[..., Reading]:
 
 @pytest.fixture
 def scrape() -> Callable[[str], list[Record]]:
-    """A metrics dump as one record per set of labels, histogram buckets left out."""
+    """A metrics dump as the source of such dumps reads it."""
 
     def read(path: str) -> list[Record]:
-        series: dict[tuple[tuple[str, str], ...], dict[str, float]] = {}
-        for family in text_string_to_metric_families((DATA / path).read_text(encoding="utf-8")):
-            for sample in family.samples:
-                if "le" not in sample.labels:
-                    series.setdefault(tuple(sorted(sample.labels.items())), {})[sample.name] = sample.value
-        return [Record(values, labels=dict(labels)) for labels, values in series.items()]
+        with (DATA / path).open("rb") as stream:
+            items = list(prometheus_text.KIND.read(Opened(stream, path), ()))
+        return [item for item in items if isinstance(item, Record)]
 
     return read
 

@@ -20,7 +20,8 @@ SAMPLES = [
     (sglang.FRAMEWORK, "sglang/issue-1612-ramp/console.log"),
     (trl.FRAMEWORK, "trl/coder-console/console.log"),
     (trl.FRAMEWORK, "trl/async-1.9/console.log"),
-    (openrlhf.FRAMEWORK, "openrlhf/0.11/console.log"),
+    (openrlhf.FRAMEWORK, "openrlhf/0.11/serial.log"),
+    (openrlhf.FRAMEWORK, "openrlhf/0.11/async.log"),
     (pipelinerl.FRAMEWORK, "pipelinerl/58d3934/trainer.log"),
 ]
 

@@ -7,11 +7,12 @@ from tuner.frameworks.base import Observed
 from tuner.frameworks.openrlhf import FRAMEWORK
 from tuner.records import Record
 
-CONSOLE = "openrlhf/0.11/console.log"
+SERIAL = "openrlhf/0.11/serial.log"
+ASYNC = "openrlhf/0.11/async.log"
 
 
 def test_a_serial_step_splits_into_its_phases(read_console, neutral):
-    record = read_console(FRAMEWORK, CONSOLE).records[0]
+    record = read_console(FRAMEWORK, SERIAL).records[0]
     signals = neutral(FRAMEWORK, record, Mode.SERIAL)
     assert record.step == 41
     assert signals["step_s"] == pytest.approx(
@@ -23,7 +24,7 @@ def test_a_serial_step_splits_into_its_phases(read_console, neutral):
 
 
 def test_an_asynchronous_step_leaves_a_lower_bound_of_the_wait(read_console, neutral):
-    signals = neutral(FRAMEWORK, read_console(FRAMEWORK, CONSOLE).records[1], Mode.OVERLAPPED)
+    signals = neutral(FRAMEWORK, read_console(FRAMEWORK, ASYNC).records[0], Mode.OVERLAPPED)
     assert signals["trainer_wait_s"] == pytest.approx(249.0 - 61.0 - 119.0 - 20.0)
     assert FRAMEWORK.computed_trust["trainer_wait_s"] < 1.0
 
@@ -41,7 +42,7 @@ def test_generation_inside_make_experience_is_taken_out_of_the_log_probs(neutral
 
 
 def test_the_mode_is_configured_or_shows_in_the_sum(read_console):
-    serial, overlapped = (record.values for record in read_console(FRAMEWORK, CONSOLE).records)
+    serial, overlapped = (read_console(FRAMEWORK, path).records[0].values for path in (SERIAL, ASYNC))
     assert FRAMEWORK.mode(Observed(values=serial)) is Mode.SERIAL
     assert FRAMEWORK.mode(Observed(values=overlapped)) is Mode.OVERLAPPED
     assert FRAMEWORK.mode(Observed(values=serial, config={"train.async_enable": True})) is Mode.OVERLAPPED

@@ -116,3 +116,9 @@ def test_a_histogram_that_counted_nothing_has_no_mean(neutral):
 def test_token_totals_are_read_as_rates():
     rates = {alias.signal for alias in FRAMEWORK.aliases if alias.counter}
     assert rates == {"preemptions_per_s", "prompt_tokens_per_s", "decode_tokens_per_s"}
+
+
+def test_computed_prompt_tokens_are_preferred_to_a_total_that_counts_the_cache(neutral):
+    aliases = [alias for alias in FRAMEWORK.aliases if alias.signal == "prompt_tokens_per_s" and alias.counter]
+    best = max(aliases, key=lambda alias: alias.trust)
+    assert best.key == "vllm:prompt_tokens_by_source_total{source=local_compute}"

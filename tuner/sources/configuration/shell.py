@@ -30,6 +30,9 @@ _ARRAY = re.compile(r"\{([A-Za-z_]\w*)\[[@*]\]\}\Z")
 _HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1")
 _OPENERS = frozenset({"if", "case", "for", "while", "until", "select"})
 _CLOSERS = frozenset({"fi", "esac", "done"})
+_HEADS = frozenset({"then", "do", "else", "elif", "{", "!", "time", "exec", "nohup", "sudo"})
+"""Words before the command proper."""
+
 _DECLARERS = frozenset({"export", "local", "declare", "readonly", "typeset"})
 
 
@@ -56,7 +59,7 @@ def commands(text: str, script: Script) -> Iterator[list[str]]:
     lexer = _Lexer(_without_heredocs(joined), script)
     while not lexer.ended:
         words = lexer.command()
-        while words and words[0] in ("then", "do", "else", "elif", "{", "!", "time", "exec", "nohup", "sudo"):
+        while words and words[0] in _HEADS:
             words = words[1:]
         if not words:
             continue
@@ -88,6 +91,8 @@ class _Lexer:
                 self.at += 1
                 return words
             elif char in "<>":
+                if words and words[-1].isdigit() and self.text[self.at - 1].isdigit():
+                    words.pop()  # The 2 of `2>&1`.
                 self.redirection()
             elif not self.assignment(words):
                 words.extend(self.word())
@@ -108,7 +113,7 @@ class _Lexer:
     def assignment(self, words: list[str]) -> bool:
         """`A=1`, `A+=(...)` at the head of a command, or after `export` and its like."""
         found = _ASSIGNMENT.match(self.text, self.at)
-        if found is None or (words and words[0] not in _DECLARERS):
+        if found is None or not (_HEADS.issuperset(words) or words[0] in _DECLARERS):
             return False
         name, append = found.group(1), bool(found.group(2))
         self.at = found.end()

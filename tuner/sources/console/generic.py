@@ -75,6 +75,7 @@ class LonePairs:
         self._values: dict[str, float] = {}
         self._first: Line | None = None
         self._wandb = False
+        self._cut = False
 
     @property
     def open(self) -> bool:
@@ -94,13 +95,15 @@ class LonePairs:
             self._first, self._wandb = line, wandb
         if value is not None:
             self._values[key] = value
+        self._cut = self._cut or line.cut
         return True, closed
 
     def flush(self) -> list[Record]:
-        values, first, self._values, self._first = self._values, self._first, {}, None
+        values, first, cut = self._values, self._first, self._cut
+        self._values, self._first, self._cut = {}, None, False
         if first is None or len(values) < BLOCK_PAIRS_MIN:
             return []
-        return [_record(values, first)]
+        return [_record(values, first, cut=cut)]
 
 
 def records_on(line: Line) -> Iterator[Record]:
@@ -112,7 +115,7 @@ def records_on(line: Line) -> Iterator[Record]:
         return
     listed = numbers_in_list(line.text)
     if listed is not None:
-        yield _record(listed, line, line.text[:200])
+        yield _record(listed, line, line.text[:200], line.cut)
 
 
 def _record(values: Mapping[str, float], line: Line, before: str = "", cut: bool = False) -> Record:
@@ -121,7 +124,7 @@ def _record(values: Mapping[str, float], line: Line, before: str = "", cut: bool
         stated = _STEP_BEFORE.search(before[-200:])
         step = int(stated["step"]) if stated else None
     labels = {"writer": line.speaker} if line.speaker else {}
-    return Record(values, step, line.time_s, labels, cut=cut or line.cut)
+    return Record(values, step, line.time_s, labels, cut=cut)
 
 
 def _pairs(pattern: re.Pattern[str], text: str) -> dict[str, float]:

@@ -16,7 +16,7 @@ _ESCAPES = re.compile(
 _ORPHANS = re.compile(r"\[(?:0|1|2|22|3\d|39|4\d|9[0-7])(?:;\d{1,3})*m")
 """Colours whose escape character got lost on the way; looked for only beside a lone reset `[0m`."""
 
-_REPEATED = re.compile(r"\s*\[repeated \d+x across cluster\](?:\s*\(Ray deduplicates.*)?$")
+_REPEATED = re.compile(r"\s{0,4}\[repeated \d+x across cluster\](?:\s*\(Ray deduplicates.*)?$")
 
 _SPEAKER = re.compile(
     r"""\s{0,40}(?:
@@ -25,9 +25,9 @@ _SPEAKER = re.compile(
     |\[(?P<mpi>\d+,\d+)\]<std(?:out|err)>:\s?
     |\[(?P<rank>(?:rank|default|node|worker|trainer)_?\d+)\]:\s?
     |\[pod/(?P<pod>[^\]\s]{1,200})\]\s?
-    |(?P<compose>(?!step|epoch|iter|rollout|train|eval)[a-zA-Z][\w.-]{0,60}[-_]\d+)\s+\|\s
+    |(?P<compose>(?!(?:step|epoch|iter|rollout|train|eval)[-_])[a-zA-Z][\w.-]{0,60}[-_]\d+)\s+\|\s
     |(?P<task>\d{1,6}):\s(?=\S)
-    |(?P<host>(?!step|epoch|iter|rollout|train|eval|batch)(?=[\w.-]*\d)[a-z]\w{0,40}[-.][\w.-]{1,100}):\s(?=\S)
+    |(?P<host>(?!(?:step|epoch|iter|rollout|train|eval|batch)[-.])(?=[\w.-]*\d)[a-z]\w{0,40}[-.][\w.-]{1,100}):\s(?=\S)
     )""",
     re.X,
 )
@@ -86,7 +86,7 @@ class Cleaner:
 
     def _line(self, text: str, number: int, edges: Edges) -> Line:
         if text.endswith((")", "]")):
-            text = _REPEATED.sub("", text)
+            text = text[:-200] + _REPEATED.sub("", text[-200:])
         speaker, time_s, text = self._speaker(text)
         own_s = self._clock.read(text)
         headless = edges.first and own_s is None and speaker is None and _MID_RECORD.match(text) is not None
