@@ -254,10 +254,10 @@ def _notes(a: Side, b: Side, basis: Basis, lines: tuple[PhaseLine, ...]) -> Iter
         yield f"{a.name} is {a.mode}, {b.name} is {b.mode}: their phases do not mean the same."
     if basis == "step":
         yield "A batch size is unknown, so steps are compared as they are; pass each run's configuration as well."
-    for line in lines:
-        if not line.per_step_s.known and line.phase in _phases(a, b):
-            side = a if line.per_step_s.a is None else b
-            yield f"{line.phase} is not logged by {side.name}: it is left out of the difference."
+    for side in (a, b) if basis != "none" else ():
+        absent = [x.phase for x in lines if x.phase in _phases(a, b) and side.get(x.phase) is None]
+        if absent:
+            yield f"Not logged by {side.name}, so left out of the difference: {', '.join(absent)}."
     for side in (a, b):
         if side.snapshot.window.steps < 3:
-            yield f"{side.name} has {side.snapshot.window.steps} step(s) only: take its figures with care."
+            yield f"{side.name} has {side.snapshot.window.steps} step(s): take its figures with care."

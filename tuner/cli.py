@@ -122,6 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except TunerError as error:
         return _complain(str(error), error.exit_code)
+    except OSError as error:
+        return _complain(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 2)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted", EXIT_INTERRUPTED)
     except Exception as error:
@@ -148,7 +150,9 @@ def _usage(error: Exception) -> int:
 
 
 def _complain(text: str, code: int) -> int:
-    sys.stderr.write(f"error: {text}\n")
+    """One sentence on stderr; what a file name or a log slipped in cannot colour or break the terminal."""
+    plain = "".join(c if c.isprintable() else " " for c in text.encode("utf-8", "backslashreplace").decode())
+    sys.stderr.write(f"error: {plain}\n")
     return code
 
 

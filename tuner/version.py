@@ -1,3 +1,3 @@
-"""The product's version, as `--version` and every answer state it. A test compares it with pyproject.toml."""
+"""The product's version, as `--version` and every answer state it. pyproject.toml takes it from here."""
 
 VERSION = "0.1.0"

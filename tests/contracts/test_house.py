@@ -150,7 +150,7 @@ def _setup(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.parametrize("folder", ["examples", "tests/data", "benchmarks/data"])
 def test_every_copy_of_real_data_says_where_it_is_from(folder: str) -> None:
-    """By a note beside it or in a folder above it, by the note of the top folder, or by a first line `# source:`."""
+    """In a note beside it or in a folder above it, by name in a note of the top folder, or in its own first lines."""
     files = [
         path for path in tracked_files() if path.is_relative_to(ROOT / folder) and path.suffix not in {".md", ".py"}
     ]
@@ -162,4 +162,5 @@ def _has_source(path: Path, top: Path) -> bool:
     if b"source:" in path.read_bytes()[:500]:
         return True
     notes = [note for folder in path.parents if folder.is_relative_to(top) for note in folder.glob("*.md")]
-    return any(note.parent != top or path.name in note.read_text() for note in notes)
+    names = (path.name, str(path.parent.relative_to(top)))
+    return any(note.parent != top or any(name in note.read_text() for name in names) for note in notes)

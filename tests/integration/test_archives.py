@@ -64,11 +64,11 @@ def test_the_source_archive_is_no_dump_of_data_or_leftovers(dist: Path) -> None:
     assert [name for name in names if any(word in name for word in leftovers)] == []
 
 
-def test_the_wheel_holds_the_three_packages_their_marks_and_the_license(dist: Path) -> None:
+def test_the_wheel_holds_the_three_packages_the_launcher_and_the_license(dist: Path) -> None:
     with zipfile.ZipFile(next(dist.glob("equipoise-*.whl"))) as wheel:
         names = wheel.namelist()
     tops = {name.partition("/")[0] for name in names}
-    assert set(PACKAGES) == {top for top in tops if not top.endswith(".dist-info")}
+    assert {*PACKAGES, "equipoise.py"} == {top for top in tops if not top.endswith(".dist-info")}
     for package in PACKAGES:
         assert f"{package}/py.typed" in names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)

@@ -1,15 +1,11 @@
 """The report in a real browser: draws, fetches nothing, and never scrolls sideways, wide or narrow, light or dark."""
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "unit" / "report"))
-
-from answers_by_hand import MATERIALS
-
+from tests.unit.report.answers_by_hand import MATERIALS
 from tuner.report import html
 from tuner.report.answer import build
 

@@ -68,7 +68,8 @@ def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == VERSION
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]
+    assert hatch["version"]["path"] == "tuner/version.py"
     assert equipoise("--version").stdout == f"equipoise {VERSION}\n"
 
 
@@ -82,6 +83,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
         (["advise", "/nowhere/at/all.log"], "no such file"),
         (["advise", ".", "--usd-per-gpu-hour", "cheap"], "cheap"),
         (["advise", ".", "--usd-per-gpu-hour", "nan"], "nan"),
+        (["advise", ".", "--framework", "verk"], "did you mean 'verl'?"),
         (["advise", ".", "--job", "none.toml"], "none.toml"),
         (["advise", ".", "--html", "/nowhere/report.html"], "mkdir -p /nowhere"),
     ],
@@ -129,6 +131,22 @@ def test_without_a_price_there_is_no_cost(run_csv: Path) -> None:
     assert json.loads(equipoise("advise", str(run_csv), "--json").stdout)["cost"] is None
 
 
+@pytest.mark.parametrize("name", ["prime-rl", "prime_rl", "Prime-RL"])
+def test_a_framework_may_be_spelt_with_dash_or_underscore(name: str, run_csv: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text(f'[job]\nframework = "{name}"\n')
+    answer = json.loads(equipoise("advise", str(run_csv), "--json", "--job", str(job)).stdout)
+    assert answer["job"]["framework"] == "prime_rl"
+
+
+def test_an_unknown_framework_in_a_job_file_is_refused(run_csv: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text('[job]\nframework = "slimy"\n')
+    done = equipoise("advise", str(run_csv), "--job", str(job))
+    assert done.returncode == 2
+    assert "did you mean 'slime'?" in done.stderr
+
+
 def test_a_job_file_may_name_the_sources(run_csv: Path, tmp_path: Path) -> None:
     job = tmp_path / "job.toml"
     job.write_text(f'[[source]]\npath = "{run_csv}"\n')
@@ -166,6 +184,25 @@ def test_a_closed_pipe_is_no_error(run_csv: Path) -> None:
     assert done.stderr == ""
 
 
+def test_a_full_disk_is_said_in_one_sentence(run_csv: Path) -> None:
+    command = f"{sys.executable} -m equipoise advise {run_csv} --json > /dev/full"
+    environment = dict(os.environ) | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")
+
+
+def test_a_terminal_without_utf8_gets_plain_text(run_csv: Path) -> None:
+    done = equipoise("advise", str(run_csv), env={"PYTHONIOENCODING": "ascii"})
+    assert "\\x" not in done.stdout
+    assert "\\u" not in done.stdout
+
+
+def test_colours_in_a_file_name_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    done = equipoise("advise", str(tmp_path / "a\x1b[31m.log"))
+    assert done.returncode == 2
+    assert "\x1b" not in done.stderr
+
+
 def test_an_unforeseen_failure_asks_for_a_report_without_a_traceback() -> None:
     code = (
         "import sys, tuner.cli\n"
@@ -199,7 +236,7 @@ def test_a_users_own_package_of_our_name_does_not_come_into_play(tmp_path: Path)
     foreign.mkdir()
     (foreign / "__init__.py").write_text("raise SystemExit('foreign code ran')")
     (tmp_path / "go.py").write_text(
-        f"import sys; sys.path.append({str(ROOT)!r}); import equipoise; sys.exit(equipoise.main())"
+        f"import sys; sys.path.insert(1, {str(ROOT)!r}); import equipoise; sys.exit(equipoise.main())"
     )
     done = subprocess.run([sys.executable, str(tmp_path / "go.py"), "--version"], capture_output=True, text=True)
     assert done.stdout == f"equipoise {VERSION}\n", done.stderr
@@ -209,7 +246,7 @@ def test_a_package_that_was_loaded_before_ours_is_refused_with_both_paths(tmp_pa
     foreign = tmp_path / "tuner"
     foreign.mkdir()
     (foreign / "__init__.py").write_text("")
-    code = f"import sys, tuner; sys.path.append({str(ROOT)!r}); import equipoise; sys.exit(equipoise.main())"
+    code = f"import sys, tuner; sys.path.insert(0, {str(ROOT)!r}); import equipoise; sys.exit(equipoise.main())"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env={"PATH": os.environ["PATH"]}
     )

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, TextIO
 
@@ -17,9 +15,10 @@ from policies.estimators import estimate
 from policies.recommendations import advise
 from simulators.cost import Shares, Spending, known_price, spending
 from simulators.plant import Bounds
-from tuner import answers, frameworks, ingest
+from tuner import answers, ingest
 from tuner.errors import ConfigError
-from tuner.frameworks import base as frameworks_base
+from tuner.frameworks.registry import FRAMEWORKS
+from tuner.ingest.matching import NEUTRAL
 from tuner.report.answer import Material
 from tuner.report.progress import Progress
 from tuner.report.text import Screen
@@ -48,12 +47,12 @@ def read(ask: Ask) -> "tuple[ingest.Reading, JobFile | None]":
             "no SOURCE given: name a log, a metrics file or a folder, or [[source]] in a job file (--job)"
         )
     check_sources(paths)
-    check_framework(ask.framework)
+    framework = framework_named(ask.framework)
     last: str | int | None = int(ask.last) if ask.last is not None and ask.last.isdigit() else ask.last
     with _progress(sys.stderr) as progress:
         reading = ingest.read(
             paths,
-            framework=ask.framework,
+            framework=framework,
             since=ask.since,
             last=last,
             config=config,
@@ -68,7 +67,14 @@ def _job_file(path: Path | None) -> "JobFile | None":
         return None
     from tuner import config  # noqa: PLC0415  (pydantic-settings costs 0.3 s; most runs have no job file)
 
-    return config.load(path) if path is not None or config.in_environment(os.environ) else None
+    if path is None and not config.in_environment(os.environ):
+        return None
+    job = config.load(path)
+    stated = job.topology.framework or job.job.framework
+    if stated is None:
+        return job
+    topology = job.topology.model_copy(update={"framework": framework_named(stated, "job file: framework")})
+    return job.model_copy(update={"topology": topology})
 
 
 @contextmanager
@@ -97,25 +103,18 @@ def check_sources(paths: Iterable[str]) -> None:
         raise ConfigError(f"{path}: no such file or folder; {hint}")
 
 
-def check_framework(name: str) -> None:
-    """Raises ConfigError for a framework that nobody described, with the nearest that is."""
-    if name == "auto":
-        return
-    known = framework_names()
-    if known and name not in known:
-        near = get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ConfigError(f"--framework {name}: unknown; {hint}Known: auto, {', '.join(known)}")
+def framework_named(name: str, place: str = "--framework") -> str:
+    """The registered spelling of a framework's name (`prime-rl`, `Prime_RL`), or a ConfigError with the nearest."""
+    known = {_folded(f.name): f.name for f in (*FRAMEWORKS, NEUTRAL)} | {"auto": "auto"}
+    if _folded(name) in known:
+        return known[_folded(name)]
+    near = get_close_matches(_folded(name), known, n=1, cutoff=0.5)
+    hint = f"did you mean {known[near[0]]!r}? " if near else ""
+    raise ConfigError(f"{place} {name}: unknown; {hint}Known: {', '.join(sorted(known.values()))}")
 
 
-def framework_names() -> list[str]:
-    """The names of all frameworks and engines that the package describes."""
-    names = set()
-    for module in iter_modules(frameworks.__path__):
-        for value in vars(import_module(f"{frameworks.__name__}.{module.name}")).values():
-            if isinstance(value, frameworks_base.Framework):
-                names.add(value.name)
-    return sorted(names)
+def _folded(name: str) -> str:
+    return name.lower().replace("-", "_").replace(" ", "_")
 
 
 def material_of(reading: ingest.Reading, bounds: Bounds, usd_per_gpu_hour: float | None) -> Material:

@@ -14,6 +14,8 @@ from tuner.report.words import figure
 
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 220, 58, 14, 24, 38
 """Pixels of a chart and of its margins."""
+TINY_SPAN = 1e-9
+"""A range narrower than this, relative to its ends, is one value."""
 MARKS = 60
 """With more points than this a line has no marks."""
 
@@ -71,9 +73,10 @@ def ticks(low: float, high: float, most: int) -> list[float]:
     >>> ticks(0, 263, 5)
     [0.0, 100.0, 200.0, 300.0]
     """
-    if not (isfinite(low) and isfinite(high)) or high <= low:
+    span = high - low
+    if not isfinite(span) or span <= TINY_SPAN * max(1.0, abs(low), abs(high)):
         return [low]
-    raw = (high - low) / max(1, most)
+    raw = span / max(1, most)
     power = 10.0 ** floor(log10(raw))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
     first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
@@ -84,7 +87,7 @@ def lines(chart: Chart, width: int) -> str:
     """Each series as a line, broken where a value is unknown."""
     values = [v for s in chart.series for v in s.values if v is not None]
     low, high = (0.0, 1.0) if chart.share else (min([0.0, *values]), max([0.0, *values]))
-    grid = ticks(low, high if high > low else low + 1.0, 5)
+    grid = ticks(low, high if high - low > TINY_SPAN else low + 1.0, 5)
     frame = Frame(width, min(chart.x), max(chart.x), grid[0], grid[-1])
     body = [
         _grid(frame, grid, chart.share),
@@ -100,7 +103,7 @@ def stacked(chart: Chart, width: int) -> str:
     """Each position as a bar of its series on top of one another; excluded ones hatched."""
     count = len(chart.x)
     totals = [sum(max(0.0, s.values[i] or 0.0) for s in chart.series) for i in range(count)]
-    grid = ticks(0.0, max([*totals, 1e-9]), 5)
+    grid = ticks(0.0, max([*totals, 1e-6]), 5)
     frame = Frame(width, -0.5, count - 0.5, 0.0, grid[-1])
     room = (width - LEFT - RIGHT) / count
     bar = max(1.0, min(48.0, room * (0.82 if room > 4 else 1.0)))

@@ -6,6 +6,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from policies.base import Phase, SplitCurve, SplitPoint
+from policies.diagnosis.budget import NAMES
 from policies.estimators import phases_of
 from simulators.plant import Mode
 from simulators.snapshot import Row, Snapshot, fold_rows
@@ -31,6 +32,20 @@ TONES = {
     "unaccounted": 9,
 }
 """A phase has the same colour in every report."""
+
+
+LABELS = {
+    "zero_adv_frac": "no advantage",
+    "solved_all_frac": "all right",
+    "solved_none_frac": "none right",
+    "truncated_frac": "cut at the cap",
+    "prompt_tokens_per_s": "prompt tokens",
+    "decode_tokens_per_s": "generated tokens",
+    "inflight_rollouts": "in flight",
+    "kv_usage_frac": "KV in use",
+    "prefix_hit_frac": "prefix hits",
+}
+"""Signals whose name is not a reader's word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +175,9 @@ def phases(row: Row, mode: Mode) -> dict[str, float]:
 
 
 def plain(name: str) -> str:
-    """A signal's name for people: `trainer wait`, `response mean`, `prompt tokens per s`."""
-    parts = name.replace("resp_len", "response").replace("prompt_len", "prompt").removesuffix("_frac").split("_")
-    return " ".join(parts[:-1] if parts[-1] == "s" and parts[-2:-1] != ["per"] else parts)
+    """A signal's name for people: `response mean`, `no advantage`."""
+    short = LABELS.get(name) or name.replace("resp_len", "response").replace("prompt_len", "prompt")
+    return short.removesuffix("_frac").replace("_", " ")
 
 
 def _steps(material: Material, rows: tuple[Row, ...], left_out: frozenset[int]) -> Picture | None:
@@ -171,7 +186,7 @@ def _steps(material: Material, rows: tuple[Row, ...], left_out: frozenset[int]) 
     budget = material.advice.diagnosis.budget
     if not names or names == ["unaccounted"]:
         return None
-    series = tuple(Series(plain(n), tuple(p.get(n) for p in split_up), TONES[n]) for n in names)
+    series = tuple(Series(NAMES.get(n, n), tuple(p.get(n) for p in split_up), TONES[n]) for n in names)
     x, x_name = axis(rows, "step")
     chart = Chart("steps", "Seconds of each step by phase", x, x_name, "s", series, left_out)
     note = "Seconds of each step by phase."
@@ -184,7 +199,9 @@ def _steps(material: Material, rows: tuple[Row, ...], left_out: frozenset[int]) 
 
 
 def _budget_table(budget: Iterable[Phase]) -> Table:
-    rows = tuple((plain(p.name), f"{words.figure(p.seconds)} s", words.percent(p.frac)) for p in budget)
+    rows = tuple(
+        (p.name, f"{words.figure(p.seconds)} s", words.percent(p.frac)) for p in budget if abs(p.frac) >= 0.0005
+    )
     return Table(("phase", "a step", "share"), rows)
 
 
@@ -258,16 +275,16 @@ def _split(curve: SplitCurve | None) -> Picture | None:
         (
             f"{p.gpus_trainer} : {p.gpus_generator}",
             words.percent(p.throughput.mean),
-            f"{words.percent(p.throughput.low)} to {words.percent(p.throughput.high)}",
+            f"{100 * p.throughput.low:.3g}..{100 * p.throughput.high:.3g}",
             _remark(curve, p),
         )
         for p in curve.points
     )
-    note = "Rollouts per second as a share of now for every split on the lattice; the band is the 80 % interval."
+    note = "Rollouts per second as a share of now for every split (trainer : generator); the band is the 80 % interval."
     if any(not p.legal for p in curve.points):
         note += " Hollow: not legal for this framework."
     wide, narrow = pictures.split(curve, "split", WIDE), pictures.split(curve, "split-n", NARROW)
-    table = Table(("trainer : generator", "of now", "80 %", ""), rows)
+    table = Table(("split", "of now", "80 %", ""), rows)
     return Picture("split", "Throughput against split", note, wide, narrow, (), table)
 
 

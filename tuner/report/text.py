@@ -37,6 +37,8 @@ WISHES = ("lines", "why", "missing", "do_not", "recommendations") * 5
 COLOURS = {"critical": "1;31", "warning": "33", "good": "32", "head": "1", "dim": "2"}
 INDENT = 9
 """Columns taken by the label of a part."""
+PROPOSED = 3
+"""The column that takes what room is left: some proposals are words."""
 NARROW = 48
 """Fewest columns we lay out for."""
 
@@ -60,7 +62,7 @@ def _lines(answer: Answer, screen: Screen, room: Room, budget: Sequence[Phase]) 
     yield from (_ink(line, "head", screen) for line in _clip(answer.headline, width, 3))
     yield f"{_ink(verdict, tone, screen)}"
     yield from _clip(words.job_line(answer), width, room.lines)
-    if budget:
+    if any(p.name != "unaccounted" for p in budget):
         yield from _entry("Step", _budget(budget), width, room.lines)
     if answer.cost is not None:
         yield from _entry("Cost", words.cost_line(answer), width, room.lines)
@@ -76,7 +78,7 @@ def _lines(answer: Answer, screen: Screen, room: Room, budget: Sequence[Phase]) 
 
 def _budget(budget: Sequence[Phase]) -> str:
     shares = [(p.name.removesuffix("_s").replace("_", " "), p.frac) for p in budget if p.frac >= 0.005]
-    return " · ".join(f"{name} {frac:.0%}".replace("%", " %") for name, frac in shares)
+    return ", ".join(f"{name} {frac:.0%}".replace("%", " %") for name, frac in shares)
 
 
 def _why(finding: Finding) -> str:
@@ -95,6 +97,8 @@ def _table(recommendations: Sequence[Recommendation], screen: Screen, width: int
         for r in shown
     ]
     widths = [min(28, max(len(row[i]) for row in [head, *rows])) for i in range(len(head))]
+    spare = width - sum(widths) - 2 * (len(widths) - 1)
+    widths[PROPOSED] = min(max(len(row[PROPOSED]) for row in [head, *rows]), widths[PROPOSED] + max(0, spare))
     tabular = sum(widths) + 2 * (len(widths) - 1) <= width
     yield ""
     if tabular:
@@ -125,7 +129,7 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _fit(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def _part(label: str, entries: Sequence[str], width: int, count: int, lines: int) -> Iterable[str]:
@@ -144,7 +148,7 @@ def _entry(label: str, text: str, width: int, lines: int, more: str = "") -> Ite
 
 def _clip(text: str, width: int, count: int) -> list[str]:
     """The text in at most `count` lines; a cut is shown by an ellipsis."""
-    return textwrap.wrap(" ".join(text.split()), width, max_lines=count, placeholder=" …")
+    return textwrap.wrap(" ".join(text.split()), width, max_lines=count, placeholder=" ...")
 
 
 def _ink(text: str, tone: str, screen: Screen) -> str:

@@ -74,10 +74,17 @@ def job_line(answer: answers.Answer) -> str:
         for count, side in ((job.gpus_trainer, "trainer"), (job.gpus_generator, "generator"))
         if count is not None
     ]
-    total = f"{job.gpus_total:,} GPUs" if job.gpus_total is not None else "GPUs" if sides else "GPUs unknown"
+    total = (
+        f"{job.gpus_total:,} GPU{'s' * (job.gpus_total != 1)}"
+        if job.gpus_total is not None
+        else "GPUs"
+        if sides
+        else "GPUs unknown"
+    )
     parts.append(f"{total}: {' + '.join(sides)}" if sides else total)
     if window.steps:
-        span = f" ({window.from_step}..{window.to_step})" if window.from_step is not None else ""
+        ends = dict.fromkeys(str(step) for step in (window.from_step, window.to_step) if step is not None)
+        span = f" ({'..'.join(ends)})" if ends else ""
         seconds = f", {figure(window.seconds)} s" if window.seconds is not None else ""
         parts.append(f"{window.steps:,} step{'s' * (window.steps != 1)}{span}{seconds}")
     return "; ".join(parts)
@@ -112,7 +119,8 @@ def cost_line(answer: answers.Answer) -> str:
         )
         if value is not None
     ]
-    return f"{', '.join(parts) or 'not tellable'} (at {usd(c.usd_per_gpu_hour, 'a GPU-hour')})"
+    unknown = "not tellable without the job's GPUs and the tokens it trains"
+    return f"{', '.join(parts) or unknown} (at {usd(c.usd_per_gpu_hour, 'a GPU-hour')})"
 
 
 def worst_first(findings: Iterable[answers.Finding]) -> list[answers.Finding]:

@@ -1,8 +1,8 @@
 """The answers built by hand, as fixtures."""
 
 import pytest
-from answers_by_hand import MATERIALS, overlapped_material
 
+from tests.unit.report.answers_by_hand import MATERIALS, overlapped_material
 from tuner.report.answer import Material
 
 

@@ -6,13 +6,13 @@ from math import inf, nan
 
 import jsonschema
 import pytest
-from answers_by_hand import overlapped_material
 from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import Finding, Interval, Rates, Severity
 from simulators.plant import Setpoints, Topology
 from simulators.snapshot import Signal
+from tests.unit.report.answers_by_hand import overlapped_material
 from tuner.answers import SCHEMA_FILE, Answer, Job, printable, schema_json, to_json
 from tuner.report.answer import Material, build
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from answers_by_hand import empty_material, overlapped_advice
 
 from policies.base import Finding, Severity
+from tests.unit.report.answers_by_hand import empty_material, overlapped_advice
 from tuner.report.answer import Material, build
 from tuner.report.text import NARROW, Screen, render
 
