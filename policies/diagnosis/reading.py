@@ -73,7 +73,7 @@ def _shares(budget: Budget, setpoints: Setpoints) -> list[Finding]:
     if share >= SHARE_WORTH_A_WORD:
         found.append(_validation(budget, share, setpoints))
     rest = budget.phases[-1]
-    if abs(rest.frac) >= SHARE_WORTH_A_WORD:
+    if len(budget.phases) > 1 and abs(rest.frac) >= SHARE_WORTH_A_WORD:
         what = (
             "nobody accounts for" if rest.frac > 0 else "the phases claim beyond the step (other windows, or overlap)"
         )

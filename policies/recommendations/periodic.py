@@ -12,7 +12,7 @@ WORTH_IT = 0.03
 def periodic(case: Case) -> Iterator[Ranked]:
     """Twice the interval halves the share; offloading can go altogether where memory allows."""
     yield from _evaluation(case)
-    yield from _interval(case, "checkpoint_interval", "checkpoint_s", case.setpoints.checkpoint_interval, "Checkpoints")
+    yield from _interval(case, "checkpoint_interval", "checkpoint_s", case.setpoints.checkpoint_interval, "Checkpoints take")
     yield from _weight_sync(case)
     yield from _overhead(case)
 
@@ -20,7 +20,7 @@ def periodic(case: Case) -> Iterator[Ranked]:
 def _evaluation(case: Case) -> Iterator[Ranked]:
     now = case.setpoints.validation_interval
     if case.budget is None or "validation_s" not in case.budget.unknown_period:
-        yield from _interval(case, "validation_interval", "validation_s", now, "Evaluation")
+        yield from _interval(case, "validation_interval", "validation_s", now, "Evaluation takes")
         return
     share = case.frac("validation_s")
     if share < WORTH_IT:
@@ -37,7 +37,7 @@ def _interval(case: Case, knob: str, signal: str, now: int | None, what: str) ->
     if share < WORTH_IT:
         return
     gain = saved_by_doubling(share)
-    reason = f"{what} take {share:.0%} of the wall time; half as often gives half of that back."
+    reason = f"{what} {share:.0%} of the wall time; half as often gives half of that back."
     proposed = 2 * now if now else "twice the interval"
     risks = ("more work is lost when the job dies",) if knob == "checkpoint_interval" else ()
     yield Ranked(gain.mean, Recommendation(knob, Direction.UP, now, proposed, "steps", gain, reason, risks))

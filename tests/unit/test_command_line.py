@@ -136,7 +136,7 @@ def test_a_framework_may_be_spelt_with_dash_or_underscore(name: str, run_csv: Pa
     job = tmp_path / "job.toml"
     job.write_text(f'[job]\nframework = "{name}"\n')
     answer = json.loads(equipoise("advise", str(run_csv), "--json", "--job", str(job)).stdout)
-    assert answer["job"]["framework"] == "prime_rl"
+    assert answer["job"]["framework"] == "prime-rl"
 
 
 def test_an_unknown_framework_in_a_job_file_is_refused(run_csv: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observe
 from tuner.linetools import NUMBER
 from tuner.records import Item, Line, Record
 
-NAME = "nemo_rl"
+NAME = "nemo-rl"
 
 TIMING = "timing/train/"
 

@@ -205,7 +205,7 @@ KNOBS = (
 )
 
 FRAMEWORK = Framework(
-    name="prime_rl",
+    name="prime-rl",
     aliases=ALIASES,
     knobs=KNOBS,
     formats=(

@@ -25,7 +25,7 @@ def facts_of(seen: Observed) -> tuple[Topology, Setpoints]:
     inflight = _max_in_flight(config, batch, group, oversampling)
     self_tuned = any("concurrency." in key for key in config) or "concurrency/max_inflight" in seen.keys
     topology = Topology(
-        framework="prime_rl",
+        framework="prime-rl",
         mode=Mode.OVERLAPPED if seen.keys or config else Mode.UNKNOWN,
         gpus_total=trainer + generator if trainer and generator else None,
         gpus_per_engine=per_engine,

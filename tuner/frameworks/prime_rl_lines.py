@@ -112,7 +112,7 @@ def _record(values: dict[str, float], step: int | None, line: Line, writer: str,
     labels = {"writer": writer}
     if line.speaker:
         labels["speaker"] = line.speaker
-    return Record(values, step, line.time_s, labels, "prime_rl", str(line.number), cut)
+    return Record(values, step, line.time_s, labels, "prime-rl", str(line.number), cut)
 
 
 def _pipeline(line: Line, found: re.Match[str]) -> Record:

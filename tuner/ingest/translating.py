@@ -54,6 +54,8 @@ def translate(
 
 def _settle(signal: str, candidates: list[tuple[int, Alias, str, float]], provenance: Provenance) -> float:
     """One value from several keys: the most trusted alias wins, parts add up, domains fold."""
+    if len(candidates) == 1 and signal in provenance.keys:
+        return candidates[0][3]
     whole = [c for c in candidates if not c[1].add]
     if whole:
         best = max(whole, key=lambda c: (c[1].trust, -c[0]))
