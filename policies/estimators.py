@@ -46,23 +46,26 @@ def _dropped_share(dispatched: float, accepted: float) -> float | None:
     return 1.0 - accepted / dispatched if dispatched > TINY and accepted <= dispatched else None
 
 
-def group_size_from_advantage(advantage_max: float) -> float | None:
-    """Group size n behind the largest group-normalised advantage, or None when it is not that of an integer.
+ADVANTAGE_DIGITS = 1e-3
+"""Relative error of a printed largest advantage (three decimals); a value further off is not that of a lone success."""
 
-    One success among n gives (n - 1) / sqrt(n): mean 1/n, population deviation sqrt(n - 1)/n. Solved for n and
-    accepted only if whole within 1 %.
+
+def group_size_from_advantage(advantage_max: float) -> float | None:
+    """Group size n behind the largest group-normalised advantage, or None when no whole n gives it.
+
+    A lone success among n has mean 1/n and sample deviation 1/sqrt(n), so its advantage is (n - 1) / sqrt(n).
     # largest advantage: 1.5 -> 4 | 1.789 -> 5 | 2.475 -> 8 | 3.75 -> 16
     """
     root = (advantage_max + sqrt(advantage_max * advantage_max + 4.0)) / 2.0
-    size = root * root
-    whole = round(size)
-    return float(whole) if whole >= 2 and abs(size - whole) <= 0.01 * whole else None
+    whole = round(root * root)
+    if whole < 2 or abs((whole - 1) / sqrt(whole) - advantage_max) > ADVANTAGE_DIGITS * advantage_max:
+        return None
+    return float(whole)
 
 
-def _usable_bound(reward_mean: float, low: float, high: float, advantage_max: float) -> float | None:
+def _usable_bound(reward_mean: float, low: float, high: float, size: float) -> float | None:
     """Largest share of groups that can carry signal when rewards are binary: each needs one of the rarer answer."""
-    size = group_size_from_advantage(advantage_max)
-    if size is None or low < 0.0 or high > 1.0 or high <= low:
+    if low < 0.0 or high > 1.0 or high <= low:
         return None
     rarer = min(reward_mean - low, high - reward_mean) / (high - low)
     return min(1.0, size * max(0.0, rarer))
@@ -167,7 +170,7 @@ DERIVATIONS: tuple[Derivation, ...] = (
     Derivation(
         "usable_group_frac_max",
         "1",
-        ("reward_mean", "reward_min", "reward_max", "advantage_max"),
+        ("reward_mean", "reward_min", "reward_max", "group_size_seen"),
         _usable_bound,
         "most groups that can carry signal with a binary reward: n x share of the rarer answer",
     ),
@@ -205,6 +208,9 @@ DERIVATIONS: tuple[Derivation, ...] = (
 )
 """In order: a later one may need an earlier one's result; of two for one name the first that applies wins."""
 
+OF_EVALUATION_STEPS = frozenset({"phase_validation_frac", "step_without_validation_s", "gen_frac_without_validation"})
+"""Meaningless once the steps with an evaluation are left out of step_s; the budget has their share then."""
+
 LAST_VALUES = ("entropy", "grad_norm", "truncated_frac", "reward_mean", "zero_adv_frac", "resp_len_mean")
 """Learning signals whose latest value matters as much as their mean: `<name>_last`."""
 
@@ -216,13 +222,20 @@ def estimate(topology: Topology, setpoints: Setpoints, snapshot: Snapshot) -> Sn
     signals = dict(snapshot.signals)
     if "batch_rollouts" not in signals and setpoints.batch_rollouts:
         signals["batch_rollouts"] = Signal(float(setpoints.batch_rollouts), "rollouts", derived_from=("configuration",))
+    if setpoints.group_size:
+        signals["group_size_seen"] = Signal(float(setpoints.group_size), "rollouts", derived_from=("configuration",))
+    without_evaluation = any(d.why == "evaluation" for d in snapshot.window.dropped)
     for rule in DERIVATIONS:
         if rule.name in signals or (rule.mode is not None and rule.mode is not topology.mode):
+            continue
+        if without_evaluation and rule.name in OF_EVALUATION_STEPS:
             continue
         derived = _apply(rule, signals)
         if derived is not None:
             signals[rule.name] = derived
-    signals |= _last_values(snapshot) | _unaccounted(topology.mode, signals) | _window_rates(snapshot, signals)
+    signals |= (
+        _last_values(snapshot) | _unaccounted(topology.mode, snapshot, signals) | _window_rates(snapshot, signals)
+    )
     return replace(snapshot, signals=signals)
 
 
@@ -272,13 +285,29 @@ def phases_of(mode: Mode) -> tuple[str, ...]:
     return OVERLAPPED_PHASES if mode is Mode.OVERLAPPED else SERIAL_PHASES
 
 
-def _unaccounted(mode: Mode, signals: Mapping[str, Signal]) -> dict[str, Signal]:
+def _unaccounted(mode: Mode, snapshot: Snapshot, signals: Mapping[str, Signal]) -> dict[str, Signal]:
+    """Share of the step that no phase claims: step by step where there are steps, else from the averages."""
     step = signals.get("step_s")
     parts = [name for name in phases_of(mode) if name in signals]
     if step is None or step.value <= TINY or not parts:
         return {}
-    rest = 1.0 - sum(signals[name].value for name in parts) / step.value
+    rests = [rest for row in _kept(snapshot) if (rest := _rest_of(row, parts)) is not None]
+    whole = 1.0 - sum(signals[name].value for name in parts) / step.value
+    rest = sum(rests) / len(rests) if rests else whole
     return {"unaccounted_frac": Signal(rest, "1", step.n, derived_from=("step_s", *parts))}
+
+
+def _kept(snapshot: Snapshot) -> list[Row]:
+    dropped = {d.step for d in snapshot.window.dropped}
+    return [row for row in snapshot.rows if row.step not in dropped]
+
+
+def _rest_of(row: Row, parts: list[str]) -> float | None:
+    step = row.values.get("step_s", 0.0)
+    if step <= TINY:
+        return None
+    busy = row.values.get("update_s", 0.0) + row.values.get("logprob_s", 0.0)
+    return 1.0 - sum(row.values.get(name, busy if name == "trainer_busy_s" else 0.0) for name in parts) / step
 
 
 def segments(rows: tuple[Row, ...]) -> list[tuple[Row, ...]]:

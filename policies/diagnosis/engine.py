@@ -128,8 +128,10 @@ def _output_share_done(snapshot: Snapshot, running: float) -> float | None:
 
 
 def _room(snapshot: Snapshot, running: float, kv: float | None) -> EngineState:
-    if kv is None or kv >= KV_ROOMY:
-        return EngineState(None, 0.0, "no request waits inside the engines")
+    fullest = max(snapshot.series("kv_usage_frac"), default=kv)
+    longest_queue = max(snapshot.series("queued"), default=0.0)
+    if kv is None or fullest is None or fullest >= KV_ROOMY or longest_queue > 0:
+        return EngineState(None, 0.0, "no request waits inside the engines now")
     reason = f"{running:.0f} requests run, none waits and the KV pool is {kv:.0%} full: the engines have room"
     seconds = snapshot.window.seconds
     if seconds is None or seconds < BRIEF_S:

@@ -156,6 +156,8 @@ class Joiner:
             beside = self.matchers[engine].framework.facts(self._observed(engine, done, configurations))
             topology = better(topology, replace(beside[0], mode=Mode.UNKNOWN, framework=None))
             setpoints = better(setpoints, beside[1])
+        if topology.gpus_total is None and setpoints.gpus_trainer and setpoints.gpus_generator:
+            topology = replace(topology, gpus_total=setpoints.gpus_trainer + setpoints.gpus_generator)
         mode = topology.mode if topology.mode is not Mode.UNKNOWN else framework.mode(observed)
         return replace(topology, mode=mode), setpoints
 
