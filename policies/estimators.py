@@ -10,6 +10,7 @@ from itertools import pairwise
 from math import sqrt
 
 from simulators.plant import Mode, Setpoints, Topology
+from simulators.signals import SIGNALS, is_possible
 from simulators.snapshot import Row, Signal, Snapshot
 
 TINY = 1e-9
@@ -219,7 +220,7 @@ WINDOW_NAMES = ("first", "second", "third", "fourth")
 
 def estimate(topology: Topology, setpoints: Setpoints, snapshot: Snapshot) -> Snapshot:
     """The snapshot with every signal that follows from it. Pure; measured signals are never replaced."""
-    signals = dict(snapshot.signals)
+    signals = {n: s for n, s in snapshot.signals.items() if n not in SIGNALS or is_possible(n, s.value)}
     if "batch_rollouts" not in signals and setpoints.batch_rollouts:
         signals["batch_rollouts"] = Signal(float(setpoints.batch_rollouts), "rollouts", derived_from=("configuration",))
     if setpoints.group_size:

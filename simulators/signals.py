@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
 
+MAGNITUDE_MAX = 1e15
+"""No second, token, byte or rate of one job is larger; a counter that says so has overflowed."""
+
 
 class Fold(StrEnum):
     """How several values of one signal become one."""
@@ -239,6 +242,6 @@ SIGNALS: Mapping[str, SignalSpec] = {spec.name: spec for group in GROUPS.values(
 
 
 def is_possible(name: str, value: float) -> bool:
-    """True when `value` is finite and inside the legal range of signal `name` (False for NaN and infinities)."""
+    """True when `value` is inside the legal range of signal `name` and of this world (False for NaN, infinities)."""
     spec = SIGNALS[name]
-    return spec.low <= value <= spec.high and abs(value) != inf
+    return spec.low <= value <= spec.high and abs(value) <= MAGNITUDE_MAX

@@ -83,7 +83,7 @@ def useful_frac(case: Case) -> float | None:
 def _waste(case: Case) -> Iterator[Ranked]:
     """Rollouts that are started and never trained, beyond what the advantage filter explains."""
     waste = case.get("waste_frac")
-    if waste is None:
+    if waste is None or waste >= 1.0:
         return
     useful = useful_frac(case)
     filtered = min(0.99, 1.0 - useful) if useful is not None else 0.0
