@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
 
+TINY = 1e-9
+"""Floor of a measured divisor: below it a share, a rate or a cost is unknown, not huge."""
+
 
 class Fold(StrEnum):
     """How several values of one signal become one."""
@@ -236,6 +239,7 @@ GROUPS: Mapping[str, tuple[SignalSpec, ...]] = {
 """The measured signals in the order in which docs/signals.md prints them."""
 
 SIGNALS: Mapping[str, SignalSpec] = {spec.name: spec for group in GROUPS.values() for spec in group}
+"""The same by name."""
 
 
 def is_possible(name: str, value: float) -> bool:

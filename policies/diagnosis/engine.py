@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from policies.base import Finding, Severity, Verdict
-from policies.estimators import TINY
 from simulators.plant import Setpoints
+from simulators.signals import TINY
 from simulators.snapshot import Snapshot
 
 KV_FULL = 0.9
