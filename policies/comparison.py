@@ -174,7 +174,7 @@ def _phase_lines(a: Side, b: Side) -> Iterable[PhaseLine]:
 
 def _phases(a: Side, b: Side) -> tuple[str, ...]:
     """The phases that add up to a step in either run."""
-    return tuple(dict.fromkeys([*phases_of(a.mode), *phases_of(b.mode)]))
+    return tuple(dict.fromkeys([*phases_of(a.mode, a.snapshot.signals), *phases_of(b.mode, b.snapshot.signals)]))
 
 
 def _workload(a: Side, b: Side) -> Iterable[WorkloadLine]:

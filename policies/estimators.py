@@ -4,7 +4,7 @@ A derivation applies only when all its inputs are known and the job does not mea
 Trust of a result is the least trust among its inputs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -97,15 +97,16 @@ OVERLAPPED_PHASES = ("trainer_wait_s", *SERIAL_PHASES[1:])
 """In an overlapped job generation runs beside the step; what the trainer sees of it is its wait."""
 
 
-def phases_of(mode: Mode) -> tuple[str, ...]:
-    """The signals that add up to step_s, in step order."""
-    return OVERLAPPED_PHASES if mode is Mode.OVERLAPPED else SERIAL_PHASES
+def phases_of(mode: Mode, known: Container[str]) -> tuple[str, ...]:
+    """The signals that add up to step_s, in step order; in an unknown mode a logged wait speaks for generation."""
+    waits = mode is Mode.OVERLAPPED or (mode is Mode.UNKNOWN and "trainer_wait_s" in known)
+    return OVERLAPPED_PHASES if waits else SERIAL_PHASES
 
 
 def _unaccounted(mode: Mode, snapshot: Snapshot, signals: Mapping[str, Signal]) -> dict[str, Signal]:
     """Share of the step that no phase claims: step by step where there are steps, else from the averages."""
     step = signals.get("step_s")
-    parts = [name for name in phases_of(mode) if name in signals]
+    parts = [name for name in phases_of(mode, signals) if name in signals]
     if step is None or step.value <= TINY or not parts:
         return {}
     rests = [rest for row in _kept(snapshot) if (rest := _rest_of(row, parts)) is not None]

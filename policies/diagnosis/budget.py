@@ -40,7 +40,7 @@ class Budget:
 
 def wall_time_budget(mode: Mode, setpoints: Setpoints, snapshot: Snapshot) -> Budget | None:
     """The budget of a step, or None when neither step_s nor a full set of phases is known."""
-    names = phases_of(mode)
+    names = phases_of(mode, snapshot.signals)
     usual = {n: snapshot.get(n) for n in names}
     seconds: dict[str, float] = {n: v for n, v in usual.items() if v is not None and n not in RARE}
     step = snapshot.get("step_s")

@@ -17,6 +17,8 @@ REACHED = 0.5
 """Under this share of the rollouts in flight inside the engines, requests are stuck on the way to them."""
 BUSY_CLIENT_PER_S = 10.0
 """Requests per second from which one client process is a plausible limit."""
+CROWDED_PER_GPU = 32.0
+"""Rollouts per GPU beyond which a slow rollout may simply have waited its turn; also where the GPUs are unknown."""
 QUOTA_NEAR = 0.95
 """A quota is binding from this share of it."""
 SLOW_START_S = 300.0
@@ -140,9 +142,11 @@ def residents_per_engine(setpoints: Setpoints, snapshot: Snapshot) -> float | No
     return float(setpoints.max_in_flight_per_engine) if setpoints.max_in_flight_per_engine else None
 
 
-def _slow_engine(_: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
-    pace = snapshot.get("slowest_s_per_token")
-    if pace is None or pace < SLOW_S_PER_TOKEN:
+def _slow_engine(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
+    pace, batch = snapshot.get("slowest_s_per_token"), snapshot.get("batch_rollouts")
+    gpus = setpoints.gpus_generator
+    crowded = batch is None or gpus is None or batch / gpus > CROWDED_PER_GPU
+    if pace is None or pace < SLOW_S_PER_TOKEN or crowded:
         return None
     reason = (
         f"the slowest rollout took {pace * 1e3:.0f} ms per token: slow decode (eager mode, preemption, a sick engine)"

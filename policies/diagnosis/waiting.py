@@ -61,7 +61,7 @@ def causes_of(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, budg
 def _serial(setpoints: Setpoints, snapshot: Snapshot, budget: Budget) -> list[Cause]:
     """Phases stand one after another: each could give back its own share at most."""
     sides = []
-    gen, train = budget.frac("rollout_s"), budget.frac("trainer_busy_s")
+    gen, train = budget.frac("rollout_s") + budget.frac("trainer_wait_s"), budget.frac("trainer_busy_s")
     if gen > 0.0:
         inside = generator_cause(setpoints, snapshot)
         sides.append(Cause(inside.verdict, gen, _error(snapshot, "rollout_s"), inside.reason))

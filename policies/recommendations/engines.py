@@ -186,7 +186,7 @@ def _many_short_requests(case: Case) -> Iterator[Ranked]:
         "idle behind it. One request per group instead of per rollout tells: if generation shortens, that was it."
     )
     yield Ranked(
-        3.0 * UNTOLD * case.generator_frac,
+        1.5 * UNTOLD * case.generator_frac,
         Recommendation("client_concurrency", Direction.UP, None, "one request per group", "", None, reason),
     )
 
@@ -208,7 +208,7 @@ def _rarely_full(case: Case) -> Iterator[Ranked]:
             f"About {each:.0f} requests per engine leave decode batches small; twice as many decode more per second."
         )
     else:
-        gain, expected, now = None, 2.0 * UNTOLD * case.generator_frac, None
+        gain, expected, now = None, UNTOLD * case.generator_frac, None
         reason = (
             "If the engines have room (few running, none waiting, KV pool under half), more in flight is cheaper than "
             "more GPUs. Their /metrics would tell, and by how much."

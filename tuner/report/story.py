@@ -164,7 +164,7 @@ def phases(row: Row, mode: Mode) -> dict[str, float]:
     if step is None:
         return {}
     found = {}
-    for name in phases_of(mode):
+    for name in phases_of(mode, row.values):
         value = row.values.get(name)
         if name == "trainer_busy_s" and value is None:
             parts = [row.values[n] for n in ("update_s", "logprob_s") if n in row.values]
