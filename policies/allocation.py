@@ -10,7 +10,7 @@ from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
 
 EXPONENTS = tuple(0.5 + 0.5 * (i + 0.5) / 9 for i in range(9))
-"""Midpoints of U[0.5, 1]: how throughput grows with GPUs is unknown before the first resize (design/model.md)."""
+"""Midpoints of U[0.5, 1]: how throughput grows with GPUs is unknown before the first resize."""
 HEADROOM = tuple(1.0 + 0.5 * (i + 0.5) / 9 for i in range(9))
 """Midpoints of U[1, 1.5]: what a generator could do that nobody has measured, relative to what it does."""
 NODE_GPUS = 8

@@ -14,6 +14,7 @@ HALF_RATE_REQUESTS = tuple(exp(log(8.0) + (log(128.0) - log(8.0)) * (i + 0.5) / 
 KV_TARGET_FRAC = 0.8
 """A batch is not grown beyond the requests that fill this share of the KV pool."""
 CHUNKS = "chunked prefill budget"
+"""What engines call the prompt tokens of one iteration."""
 
 
 def engines(case: Case) -> Iterator[Ranked]:
