@@ -84,7 +84,7 @@ def split_curve(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bo
     X(t, g) = min(C_g (g/g0)^b, C_t (t/t0)^a), relative to today's min(C_g, C_t); a and b from U[0.5, 1].
     A deterministic bound: real batches vary, so the best split gains less.
     # 64 : 192, trainer idle 29 %, generator never gated: C_t = 1.41, C_g = 1
-    #   48 : 208 -> 1.04..1.08 | 64 : 192 -> 1 | 40 : 216 -> 0.88..1.09
+    #   48 : 208 -> 1.04..1.08 | 64 : 192 -> 1 | 40 : 216 -> 0.89..1.07
     """
     now_t, now_g = setpoints.gpus_trainer, setpoints.gpus_generator
     capacity = capacities(setpoints, snapshot)

@@ -42,7 +42,7 @@ def engines(case: Case) -> Iterator[Ranked]:
 def batch_gain(now: float, then: float) -> Interval:
     """Gain in decode throughput from a larger batch: X(b) = b / (h + b), h the half-rate batch.
 
-    #  8 -> 16: 6 % .. 88 % | 64 -> 96: 4 % .. 27 % | 256 -> 512: 2 % .. 20 %
+    # 8 -> 16: 43 % .. 84 % | 64 -> 96: 6 % .. 24 % | 256 -> 512: 2 % .. 14 %
     """
     ratios = [then * (h + now) / (now * (h + then)) - 1.0 for h in HALF_RATE_REQUESTS]
     return central(ratios)
