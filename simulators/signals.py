@@ -12,6 +12,8 @@ from math import inf
 
 MAGNITUDE_MAX = 1e15
 """No second, token, byte or rate of one job is larger; a counter that says so has overflowed."""
+TINY = 1e-9
+"""Floor of a measured divisor: below it a share, a rate or a cost is unknown, not huge."""
 
 
 class Fold(StrEnum):
@@ -239,6 +241,7 @@ GROUPS: Mapping[str, tuple[SignalSpec, ...]] = {
 """The measured signals in the order in which docs/signals.md prints them."""
 
 SIGNALS: Mapping[str, SignalSpec] = {spec.name: spec for group in GROUPS.values() for spec in group}
+"""The same by name."""
 
 
 def is_possible(name: str, value: float) -> bool:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from policies.base import Finding, Severity, Verdict
-from policies.estimators import TINY
 from simulators.plant import Setpoints
+from simulators.signals import TINY
 from simulators.snapshot import Snapshot
 
 KV_FULL = 0.9
@@ -44,7 +44,10 @@ def engine_state(snapshot: Snapshot, setpoints: Setpoints) -> EngineState:
     # yes   | filling, what waits cannot fit  -> kv-bound, low confidence
     # yes   | < 0.9   | all just admitted     -> none: a ramp, not a state
     # yes   | < 0.9   | at its cap            -> concurrency-capped
-    # no    | < 0.5   | -                     -> none: the engines have room, the limit is elsewhere
+    # yes   | < 0.9   | below it, or unknown  -> concurrency-capped, lower confidence
+    # no    | < 0.5   | for a minute          -> concurrency-capped, low confidence: too little is sent
+    # no    | < 0.5   | for a moment          -> none: a tail, tools or a gated trainer look the same
+    # no    | >= 0.5  | any                   -> none: the limit is elsewhere
     """
     running, queued, kv = (snapshot.get(n) for n in ("running", "queued", "kv_usage_frac"))
     twice = snapshot.get("recompute_frac")

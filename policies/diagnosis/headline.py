@@ -32,6 +32,7 @@ SAID = {
     Verdict.BALANCED: "Generator and trainer are in balance",
     Verdict.CANNOT_TELL: "This data cannot tell who waits for whom",
 }
+"""Each verdict as the start of a sentence that its reason ends."""
 
 
 def headline(verdict: Verdict, reason: str, topology: Topology, snapshot: Snapshot, budget: Budget | None) -> str:
