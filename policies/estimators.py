@@ -10,6 +10,7 @@ from itertools import pairwise
 from math import sqrt
 
 from simulators.plant import Mode, Setpoints, Topology
+from simulators.signals import SIGNALS
 from simulators.snapshot import Row, Signal, Snapshot
 
 TINY = 1e-9
@@ -249,7 +250,7 @@ def _last_values(snapshot: Snapshot) -> dict[str, Signal]:
     for name in LAST_VALUES:
         series = snapshot.series(name)
         if series:
-            found[f"{name}_last"] = Signal(series[-1], snapshot.signals[name].unit, 1, derived_from=(name,))
+            found[f"{name}_last"] = Signal(series[-1], SIGNALS[name].unit, 1, derived_from=(name,))
     return found
 
 
