@@ -78,7 +78,7 @@ def _last_values(snapshot: Snapshot) -> dict[str, Signal]:
     for name in LAST_VALUES:
         series = snapshot.series(name)
         if series:
-            found[f"{name}_last"] = Signal(series[-1], snapshot.signals[name].unit, 1, derived_from=(name,))
+            found[f"{name}_last"] = Signal(series[-1], SIGNALS[name].unit, 1, derived_from=(name,))
     return found
 
 
