@@ -81,7 +81,8 @@ class Cleaner:
         pieces = rewrites(text) if "\r" in text or "s/it" in text or "it/s" in text else [text]
         for i, piece in enumerate(pieces):
             if piece.strip():
-                here = Edges(edges.first and i == 0, edges.unended and i == len(pieces) - 1)
+                alone = len(pieces) == 1
+                here = edges if alone else Edges(edges.first and i == 0, edges.unended and i == len(pieces) - 1)
                 yield self._line(piece, number, here)
 
     def _line(self, text: str, number: int, edges: Edges) -> Line:
