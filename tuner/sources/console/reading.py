@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from tuner.records import Item, Line, LineParser, Remark
+from tuner.records import Item, Line, LineParser, Record, Remark
 from tuner.sources.base import Format, Kind, Opened
 from tuner.sources.console import generic
 from tuner.sources.console.prefixes import Cleaner, Edges
@@ -207,7 +207,10 @@ def _placed(reading: _Reading, items: Iterable[Item], number: int) -> Iterator[I
     """Items with their place in the file, where the format left it open."""
     for item in items:
         reading.found += not isinstance(item, Remark)
-        if not item.origin:
+        if not item.origin and isinstance(item, Record):
+            place = f"{reading.origin}:{number}"
+            yield Record(item.values, item.step, item.time_s, item.labels, item.framework, place, item.cut)
+        elif not item.origin:
             yield replace(item, origin=f"{reading.origin}:{number}")
         elif item.origin.isdigit():
             yield replace(item, origin=f"{reading.origin}:{item.origin}")
