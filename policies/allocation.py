@@ -10,7 +10,7 @@ from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
 
 EXPONENTS = tuple(0.5 + 0.5 * (i + 0.5) / 9 for i in range(9))
-"""Midpoints of U[0.5, 1]: how throughput grows with GPUs is unknown before the first resize (design/model.md)."""
+"""Midpoints of U[0.5, 1]: how throughput grows with GPUs is unknown before the first resize."""
 HEADROOM = tuple(1.0 + 0.5 * (i + 0.5) / 9 for i in range(9))
 """Midpoints of U[1, 1.5]: what a generator could do that nobody has measured, relative to what it does."""
 NODE_GPUS = 8
@@ -84,7 +84,7 @@ def split_curve(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bo
     X(t, g) = min(C_g (g/g0)^b, C_t (t/t0)^a), relative to today's min(C_g, C_t); a and b from U[0.5, 1].
     A deterministic bound: real batches vary, so the best split gains less.
     # 64 : 192, trainer idle 29 %, generator never gated: C_t = 1.41, C_g = 1
-    #   48 : 208 -> 1.04..1.08 | 64 : 192 -> 1 | 40 : 216 -> 0.88..1.09
+    #   48 : 208 -> 1.04..1.08 | 64 : 192 -> 1 | 40 : 216 -> 0.89..1.07
     """
     now_t, now_g = setpoints.gpus_trainer, setpoints.gpus_generator
     capacity = capacities(setpoints, snapshot)

@@ -6,11 +6,9 @@ from typing import Literal
 
 from policies.estimators import phases_of
 from simulators.plant import Mode
-from simulators.signals import SIGNALS
+from simulators.signals import SIGNALS, TINY
 from simulators.snapshot import Snapshot
 
-TINY = 1e-9
-"""Floor of a measured divisor."""
 SAME_FRAC = 0.02
 """Two runs whose pace differs by less are called equal: step times of one job vary by more from hour to hour."""
 

@@ -1,213 +1,17 @@
-"""Derived signals: what follows by arithmetic from what was measured, each with its formula and its inputs.
+"""Adds to a snapshot what follows from it: the table of derivations, latest values, rates of each stretch.
 
 A derivation applies only when all its inputs are known and the job does not measure the result itself.
 Trust of a result is the least trust among its inputs.
 """
 
-from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Mapping
+from dataclasses import replace
 from itertools import pairwise
-from math import sqrt
 
+from policies.derivations import DERIVATIONS, Derivation
 from simulators.plant import Mode, Setpoints, Topology
-from simulators.signals import SIGNALS, is_possible
+from simulators.signals import SIGNALS, TINY, is_possible
 from simulators.snapshot import Row, Signal, Snapshot
-
-TINY = 1e-9
-"""Floor of a measured divisor: below it a share or a rate is unknown, not huge."""
-
-
-@dataclass(frozen=True, slots=True)
-class Derivation:
-    """`name = formula(*needs)`; a formula may answer None where its inputs contradict each other."""
-
-    name: str
-    unit: str
-    needs: tuple[str, ...]
-    formula: Callable[..., float | None]
-    definition: str
-    mode: Mode | None = None
-    """Only in this mode."""
-
-
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole > TINY else None
-
-
-def _idle(wait: float, step: float) -> float | None:
-    share = _share(wait, step)
-    return None if share is None or share > 1.0 else share
-
-
-def _speedup_to_hide(idle: float) -> float | None:
-    return 1.0 / (1.0 - idle) if idle < 1.0 - TINY else None
-
-
-def _dropped_share(dispatched: float, accepted: float) -> float | None:
-    return 1.0 - accepted / dispatched if dispatched > TINY and accepted <= dispatched else None
-
-
-ADVANTAGE_DIGITS = 1e-3
-"""Relative error of a printed largest advantage (three decimals); a value further off is not that of a lone success."""
-
-
-def group_size_from_advantage(advantage_max: float) -> float | None:
-    """Group size n behind the largest group-normalised advantage, or None when no whole n gives it.
-
-    A lone success among n has mean 1/n and sample deviation 1/sqrt(n), so its advantage is (n - 1) / sqrt(n).
-    # largest advantage: 1.5 -> 4 | 1.789 -> 5 | 2.475 -> 8 | 3.75 -> 16
-    """
-    root = (advantage_max + sqrt(advantage_max * advantage_max + 4.0)) / 2.0
-    whole = round(root * root)
-    if whole < 2 or abs((whole - 1) / sqrt(whole) - advantage_max) > ADVANTAGE_DIGITS * advantage_max:
-        return None
-    return float(whole)
-
-
-def _usable_bound(reward_mean: float, low: float, high: float, size: float) -> float | None:
-    """Largest share of groups that can carry signal when rewards are binary: each needs one of the rarer answer."""
-    if low < 0.0 or high > 1.0 or high <= low:
-        return None
-    rarer = min(reward_mean - low, high - reward_mean) / (high - low)
-    return min(1.0, size * max(0.0, rarer))
-
-
-DERIVATIONS: tuple[Derivation, ...] = (
-    Derivation("trainer_busy_s", "s", ("update_s", "logprob_s"), lambda u, p: u + p, "update and log-prob passes"),
-    Derivation("trainer_busy_s", "s", ("update_s",), lambda u: u, "the update alone is known"),
-    Derivation(
-        "phase_gen_frac", "1", ("rollout_s", "step_s"), _idle, "share of the step spent generating", Mode.SERIAL
-    ),
-    Derivation(
-        "phase_trainer_frac", "1", ("trainer_busy_s", "step_s"), _idle, "share of the step spent training", Mode.SERIAL
-    ),
-    Derivation("phase_validation_frac", "1", ("validation_s", "step_s"), _idle, "share of the step spent evaluating"),
-    Derivation(
-        "step_without_validation_s",
-        "s",
-        ("step_s", "validation_s"),
-        lambda s, v: s - v if s > v else None,
-        "step less its evaluation",
-    ),
-    Derivation(
-        "gen_frac_without_validation",
-        "1",
-        ("rollout_s", "step_without_validation_s"),
-        _idle,
-        "generating share of a step without evaluation",
-        Mode.SERIAL,
-    ),
-    Derivation("trainer_idle_frac", "1", ("trainer_wait_s", "step_s"), _idle, "share of the step the trainer waits"),
-    Derivation(
-        "trainer_idle_frac",
-        "1",
-        ("gen_samples_per_s", "train_samples_per_s"),
-        lambda lam, mu: 1.0 - lam / mu if mu > TINY and lam <= mu else None,
-        "1 - lambda / mu: the generator's effective rate over the trainer's service rate",
-    ),
-    Derivation(
-        "generator_idle_frac", "1", ("generator_wait_s", "step_s"), _idle, "share of the step the generator is gated"
-    ),
-    Derivation(
-        "generator_speedup_to_hide",
-        "1",
-        ("trainer_idle_frac",),
-        _speedup_to_hide,
-        "how much faster the generator must be for the trainer never to wait: 1 / (1 - idle)",
-    ),
-    Derivation("train_samples_per_s", "rollouts/s", ("batch_rollouts", "trainer_busy_s"), _share, "batch / busy"),
-    Derivation("gen_samples_per_s", "rollouts/s", ("batch_rollouts", "step_s"), _share, "batch / step"),
-    Derivation("gen_samples_per_s", "rollouts/s", ("batch_rollouts", "rollout_s"), _share, "batch / generation"),
-    Derivation("utilisation_ratio", "1", ("gen_samples_per_s", "train_samples_per_s"), _share, "rho = lambda_eff / mu"),
-    Derivation("waste_frac", "1", ("dispatched", "accepted"), _dropped_share, "1 - accepted / dispatched"),
-    Derivation(
-        "filtered_frac",
-        "1",
-        ("filtered_zero_adv", "dispatched"),
-        _idle,
-        "dispatched rollouts dropped for equal rewards",
-    ),
-    Derivation(
-        "gpu_idle_in_rollout_frac",
-        "1",
-        ("gpu_util_frac",),
-        lambda used: 1.0 - used if used < 0.5 else None,
-        "engines' GPUs that do nothing; a high utilisation proves no work (it may be waiting)",
-    ),
-    Derivation(
-        "response_max_over_mean", "1", ("resp_len_max", "resp_len_mean"), _share, "longest response over the mean"
-    ),
-    Derivation("slowest_over_mean", "1", ("slowest_s", "rollout_latency_s"), _share, "slowest rollout over the mean"),
-    Derivation("slowest_s_per_token", "s", ("slowest_s", "slowest_tokens"), _share, "slowest rollout, per token"),
-    Derivation(
-        "env_share_frac",
-        "1",
-        ("non_generation_mean_s", "rollout_latency_s"),
-        _idle,
-        "share of a rollout outside the model",
-    ),
-    Derivation(
-        "env_share_frac",
-        "1",
-        ("non_generation_mean_s", "rollout_s"),
-        _idle,
-        "time of the mean rollout outside the model over the phase: a floor of the environment's share",
-    ),
-    Derivation(
-        "zero_adv_frac",
-        "1",
-        ("solved_all_frac", "solved_none_frac"),
-        lambda a, b: a + b if a + b <= 1.0 + TINY else None,
-        "groups all right or all wrong",
-    ),
-    Derivation("usable_group_frac", "1", ("zero_adv_frac",), lambda z: 1.0 - z, "trained groups with advantage"),
-    Derivation(
-        "group_size_seen",
-        "rollouts",
-        ("advantage_max",),
-        group_size_from_advantage,
-        "group size behind the largest normalised advantage",
-    ),
-    Derivation(
-        "usable_group_frac_max",
-        "1",
-        ("reward_mean", "reward_min", "reward_max", "group_size_seen"),
-        _usable_bound,
-        "most groups that can carry signal with a binary reward: n x share of the rarer answer",
-    ),
-    Derivation(
-        "decode_tokens_per_s", "tokens/s", ("published_decode_tokens_per_s",), lambda v: v, "the engine's own gauge"
-    ),
-    Derivation(
-        "tokens_per_s_per_request", "tokens/s", ("decode_tokens_per_s", "running"), _share, "decode rate of one request"
-    ),
-    Derivation(
-        "decode_tokens_per_s_per_request",
-        "tokens/s",
-        ("decode_tokens_per_s", "running"),
-        _share,
-        "decode rate of one request",
-    ),
-    Derivation(
-        "decode_tokens_per_s_from_tpot",
-        "tokens/s",
-        ("running", "tpot_s"),
-        _share,
-        "running / time per output token: what the batch must produce",
-    ),
-    Derivation("kv_per_request_frac", "1", ("kv_usage_frac", "running"), _share, "KV pool share of one request"),
-    Derivation(
-        "requests_at_full_kv",
-        "requests",
-        ("running", "kv_usage_frac"),
-        _share,
-        "requests that fill the KV pool at today's context lengths",
-    ),
-    Derivation(
-        "kv_usage_frac", "1", ("kv_tokens", "kv_capacity_tokens"), _idle, "tokens held over what the pool can hold"
-    ),
-)
-"""In order: a later one may need an earlier one's result; of two for one name the first that applies wins."""
 
 OF_EVALUATION_STEPS = frozenset({"phase_validation_frac", "step_without_validation_s", "gen_frac_without_validation"})
 """Meaningless once the steps with an evaluation are left out of step_s; the budget has their share then."""
@@ -216,6 +20,17 @@ LAST_VALUES = ("entropy", "grad_norm", "truncated_frac", "reward_mean", "zero_ad
 """Learning signals whose latest value matters as much as their mean: `<name>_last`."""
 
 WINDOW_NAMES = ("first", "second", "third", "fourth")
+"""Unbroken stretches of a log, by place; with more of them a rate of each says nothing to a reader."""
+
+FROM_ROWS: Mapping[str, str] = {
+    **{f"{name}_last": f"latest value of `{name}` in the window" for name in LAST_VALUES},
+    "unaccounted_frac": "share of the step that no phase claims: 1 - sum(phases) / step_s, mean over the steps",
+    **{
+        f"rollouts_per_s_{name}_window": f"batch_rollouts / step_s over the {name} unbroken stretch of steps"
+        for name in WINDOW_NAMES
+    },
+}
+"""What is derived from single steps rather than from the window's values, and how."""
 
 
 def estimate(topology: Topology, setpoints: Setpoints, snapshot: Snapshot) -> Snapshot:
@@ -263,7 +78,7 @@ def _last_values(snapshot: Snapshot) -> dict[str, Signal]:
     for name in LAST_VALUES:
         series = snapshot.series(name)
         if series:
-            found[f"{name}_last"] = Signal(series[-1], snapshot.signals[name].unit, 1, derived_from=(name,))
+            found[f"{name}_last"] = Signal(series[-1], SIGNALS[name].unit, 1, derived_from=(name,))
     return found
 
 
@@ -277,6 +92,7 @@ SERIAL_PHASES = (
     "offload_s",
     "overhead_s",
 )
+"""What takes turns on the same GPUs."""
 OVERLAPPED_PHASES = ("trainer_wait_s", *SERIAL_PHASES[1:])
 """In an overlapped job generation runs beside the step; what the trainer sees of it is its wait."""
 

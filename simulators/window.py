@@ -12,7 +12,7 @@ KEPT_STEPS_MIN = 3
 START_UP_RATIO = 1.5
 """A first step this much longer than the median of the rest holds start-up: compiling, loading, filling caches."""
 RARE = ("validation_s", "checkpoint_s")
-"""Phases that may come every n-th step only."""
+"""Phases that may come every n-th step only: absent from a step means that it did not happen there."""
 RARE_FRAC = 0.5
 """Evaluation or checkpoint seconds on at most this share of the steps are events; on more, a part of every step."""
 

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from policies.base import Phase
-from policies.estimators import TINY, phases_of
+from policies.estimators import phases_of
 from simulators.plant import Mode, Setpoints
+from simulators.signals import TINY
 from simulators.snapshot import Row, Snapshot
+from simulators.window import RARE
 
 NAMES = {
     "rollout_s": "generation",
@@ -20,8 +22,6 @@ NAMES = {
     "overhead_s": "overhead",
 }
 """What a reader calls each phase."""
-RARE = ("validation_s", "checkpoint_s")
-"""Phases that may come every n-th step only."""
 
 
 @dataclass(frozen=True, slots=True)

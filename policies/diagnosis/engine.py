@@ -1,10 +1,11 @@
 """What an inference engine's own figures say: KV pool, queue, admission, prefill against decode."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from policies.base import Finding, Severity, Verdict
-from policies.estimators import TINY
 from simulators.plant import Setpoints
+from simulators.signals import TINY
 from simulators.snapshot import Snapshot
 
 KV_FULL = 0.9
@@ -48,8 +49,11 @@ def engine_state(snapshot: Snapshot, setpoints: Setpoints) -> EngineState:
     # yes   | filling, what waits cannot fit  -> kv-bound, low confidence
     # yes   | < 0.9   | all just admitted     -> none: a ramp, not a state
     # yes   | < 0.9   | at its cap            -> concurrency-capped
+    # yes   | < 0.9   | below it, or unknown  -> concurrency-capped, lower confidence
     # waves | < 0.5   | at its cap            -> concurrency-capped
-    # no    | < 0.5   | -                     -> none: the engines have room, the limit is elsewhere
+    # no    | < 0.5   | for a minute          -> concurrency-capped, low confidence: too little is sent
+    # no    | < 0.5   | for a moment          -> none: a tail, tools or a gated trainer look the same
+    # no    | >= 0.5  | any                   -> none: the limit is elsewhere
     """
     running, queued, kv = (snapshot.get(n) for n in ("running", "queued", "kv_usage_frac"))
     twice = snapshot.get("recompute_frac")
@@ -132,12 +136,14 @@ def _capped_in_waves(snapshot: Snapshot) -> EngineState | None:
     fullest = max(snapshot.series("kv_usage_frac"), default=1.0)
     rows = [row for row in snapshot.engine_rows if "running" in row.values and "queued" in row.values]
     waiting = [row for row in rows if row.values["queued"] > 0]
-    capped = [row for row in waiting if row.values["running"] >= AT_CAP * most]
-    if len(capped) < WAVES_MIN * len(rows) or len(capped) < AT_CAP * len(waiting) or fullest >= KV_ROOMY or not capped:
+    capped = [row.values["queued"] > 0 and row.values["running"] >= AT_CAP * most for row in rows]
+    begun = sum(now and not before for before, now in pairwise([False, *capped]))
+    count = sum(capped)
+    if begun < 2 or count < max(WAVES_MIN * len(rows), AT_CAP * len(waiting)) or fullest >= KV_ROOMY:
         return None
-    longest = max(row.values["queued"] for row in capped)
+    longest = max(row.values["queued"] for row in waiting)
     reason = (
-        f"on {len(capped) / len(rows):.0%} of the scrapes {most:.0f} requests run and up to {longest:.0f} wait "
+        f"on {count / len(rows):.0%} of the scrapes {most:.0f} requests run and up to {longest:.0f} wait "
         f"although the KV pool is never more than {fullest:.0%} full, so a cap holds them back, not memory"
     )
     return EngineState(Verdict.CONCURRENCY_CAPPED, 0.6, reason)

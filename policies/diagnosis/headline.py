@@ -33,6 +33,7 @@ SAID = {
     Verdict.BALANCED: "Generator and trainer are in balance",
     Verdict.CANNOT_TELL: "This data cannot tell who waits for whom",
 }
+"""Each verdict as the start of a sentence that its reason ends."""
 
 
 VOID = frozenset({Verdict.BAD_DATA, Verdict.POLICY_COLLAPSE, Verdict.NO_SIGNAL})

@@ -19,10 +19,11 @@ MEMORY_NEAR = 0.8
 QUEUE_BATCHES = 4.0
 """A buffer of more batches than this, still growing and without a cap, is memory growth."""
 FEW_CONFIDENCE = 0.3
-"""The most that fewer than three steps can carry (design/interfaces.md)."""
+"""The most that fewer than three steps can carry."""
 SINGLE_LOOK_CONFIDENCE = 0.6
 """The most that averages without steps, or one scrape, can carry."""
 ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
+"""Findings, worst first."""
 FIRST = (
     "interleaved-writers",
     "zero-advantage",

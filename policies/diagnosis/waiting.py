@@ -5,8 +5,8 @@ from statistics import stdev
 from policies.base import Cause, Verdict
 from policies.diagnosis.budget import Budget
 from policies.diagnosis.generator import generator_cause
-from policies.estimators import TINY
 from simulators.plant import Mode, Setpoints, Topology
+from simulators.signals import TINY
 from simulators.snapshot import Snapshot
 
 WAITING_STEP = 0.05

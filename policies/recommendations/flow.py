@@ -94,7 +94,7 @@ def _waste(case: Case) -> Iterator[Ranked]:
         return
     room = freed(case.generator_frac)
     gain = at_most(min(freed(beyond), room))
-    now = case.setpoints.oversampling_ratio or 1.0 / (1.0 - waste)
+    now = case.setpoints.oversampling_ratio or (1.0 / (1.0 - waste) if waste < 1.0 else None)
     reason = (
         f"{beyond:.0%} of the dispatched rollouts are thrown away for other reasons than equal rewards. Kept instead, "
         f"they would raise the effective rate up to the trainer's own ({room:+.0%})."
@@ -104,8 +104,8 @@ def _waste(case: Case) -> Iterator[Ranked]:
         Recommendation(
             "oversampling_ratio",
             Direction.DOWN,
-            round(now, 2),
-            round(1.0 + (now - 1.0) / 2.0, 2),
+            round(now, 2) if now else None,
+            round(1.0 + (now - 1.0) / 2.0, 2) if now else None,
             "dispatched/needed",
             gain,
             reason,

@@ -106,3 +106,10 @@ def test_a_trainer_that_is_the_limit_asks_for_nothing_about_the_engines() -> Non
     wanted = [m.signal for m in advise(Topology(mode=Mode.SERIAL), Setpoints(), steps(step)).missing]
     assert wanted[0] == "mfu"
     assert set(wanted) & {"running", "kv_usage_frac", "slowest_s"} == set()
+
+
+def test_a_queue_that_came_once_and_went_shows_no_cap() -> None:
+    once = [(64.0, 150.0)] * 40 + [(60.0, 0.0)] * 80
+    scrapes = [Row({"running": r, "queued": q, "kv_usage_frac": 0.1}, None, 30.0 * i) for i, (r, q) in enumerate(once)]
+    advice = advise(Topology(mode=Mode.ENGINE), Setpoints(), assemble([], scrapes))
+    assert advice.diagnosis.verdict is not Verdict.CONCURRENCY_CAPPED
