@@ -168,7 +168,7 @@ def _split_tip(p: SplitPoint) -> str:
     r = p.throughput
     split_up = f"{p.gpus_trainer} trainer + {p.gpus_generator} generator GPUs"
     note = f"; {p.note}" if p.note else "" if p.legal else "; not legal"
-    return f"{split_up}: {r.mean:.0%} of now (80 %: {r.low:.0%} to {r.high:.0%}){note}"
+    return f"{split_up}: {r.mean:.0%} of now (80%: {r.low:.0%} to {r.high:.0%}){note}"
 
 
 def _svg(ident: str, label: str, width: int, body: Iterable[str]) -> str:
