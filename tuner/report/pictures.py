@@ -187,7 +187,7 @@ def _grid(frame: Frame, grid: Sequence[float], share: bool) -> str:
     parts = []
     for value in grid:
         y = frame.y(value)
-        label = f"{value:.0%}".replace("%", " %") if share else figure(value)
+        label = f"{value:.0%}" if share else figure(value)
         parts.append(f'<line class="grid" x1="{LEFT}" y1="{y}" x2="{frame.width - RIGHT}" y2="{y}"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{label}</text>')
     return "".join(parts)
