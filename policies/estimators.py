@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from policies.derivations import DERIVATIONS, Derivation
 from simulators.plant import Mode, Setpoints, Topology
-from simulators.signals import TINY
+from simulators.signals import SIGNALS, TINY, is_possible
 from simulators.snapshot import Row, Signal, Snapshot
 
 OF_EVALUATION_STEPS = frozenset({"phase_validation_frac", "step_without_validation_s", "gen_frac_without_validation"})
@@ -35,7 +35,7 @@ FROM_ROWS: Mapping[str, str] = {
 
 def estimate(topology: Topology, setpoints: Setpoints, snapshot: Snapshot) -> Snapshot:
     """The snapshot with every signal that follows from it. Pure; measured signals are never replaced."""
-    signals = dict(snapshot.signals)
+    signals = {n: s for n, s in snapshot.signals.items() if n not in SIGNALS or is_possible(n, s.value)}
     if "batch_rollouts" not in signals and setpoints.batch_rollouts:
         signals["batch_rollouts"] = Signal(float(setpoints.batch_rollouts), "rollouts", derived_from=("configuration",))
     if setpoints.group_size:
@@ -78,7 +78,7 @@ def _last_values(snapshot: Snapshot) -> dict[str, Signal]:
     for name in LAST_VALUES:
         series = snapshot.series(name)
         if series:
-            found[f"{name}_last"] = Signal(series[-1], snapshot.signals[name].unit, 1, derived_from=(name,))
+            found[f"{name}_last"] = Signal(series[-1], SIGNALS[name].unit, 1, derived_from=(name,))
     return found
 
 

@@ -8,7 +8,13 @@ Absent is `None` (or simply not there), never 0 or NaN.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
+
+LARGEST = 1e15
+"""No rate, time, count or size of a job comes near this: 30 million years, a petabyte. Larger is a misprint."""
+LARGEST_VALUE = 1e30
+"""The same for rewards, norms and divergences, which do explode."""
+SMALLEST = 1e-12
+"""What is closer to zero than this is zero: nothing that we divide by is measured so finely."""
 
 TINY = 1e-9
 """Floor of a measured divisor: below it a share, a rate or a cost is unknown, not huge."""
@@ -38,7 +44,7 @@ class SignalSpec:
     over: Fold = Fold.MEAN
     """Over the steps (or scrapes) of a window. LAST of a counter is its latest total, kept beside its rate."""
     low: float = 0.0
-    high: float = inf
+    high: float = LARGEST
     """Values outside [low, high] are impossible: flagged, never used."""
     also: tuple[str, ...] = ()
     """Other column names that a neutral CSV may use for it."""
@@ -60,8 +66,8 @@ def _tokens(name: str, definition: str, *also: str, across: Fold = Fold.MEAN, ov
     return SignalSpec(name, "tokens", definition, across, over, also=also)
 
 
-def _value(name: str, definition: str, *also: str, unit: str = "1", low: float = -inf) -> SignalSpec:
-    return SignalSpec(name, unit, definition, low=low, also=also)
+def _value(name: str, definition: str, *also: str, unit: str = "1", low: float = -LARGEST_VALUE) -> SignalSpec:
+    return SignalSpec(name, unit, definition, low=low, high=LARGEST_VALUE, also=also)
 
 
 _STEP = (
@@ -243,6 +249,6 @@ SIGNALS: Mapping[str, SignalSpec] = {spec.name: spec for group in GROUPS.values(
 
 
 def is_possible(name: str, value: float) -> bool:
-    """True when `value` is finite and inside the legal range of signal `name` (False for NaN and infinities)."""
+    """True when `value` is inside the legal range of signal `name` and of this world (False for NaN, infinities)."""
     spec = SIGNALS[name]
-    return spec.low <= value <= spec.high and abs(value) != inf
+    return spec.low <= value <= spec.high

@@ -3,7 +3,6 @@
 import ast
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from policies.diagnosis.notes import NOTES
 from policies.estimators import FROM_ROWS
 from policies.knobs import KNOBS
 from simulators.plant import Mode
-from simulators.signals import GROUPS, Fold, SignalSpec
+from simulators.signals import GROUPS, LARGEST, Fold, SignalSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 """The project's folder."""
@@ -94,9 +93,10 @@ def _signal(spec: SignalSpec) -> Sequence[str]:
 
 
 def _range(spec: SignalSpec) -> str:
-    if (spec.low, spec.high) == (-inf, inf):
+    unbounded = spec.high >= LARGEST
+    if spec.low <= -LARGEST and unbounded:
         return "any"
-    return f">= {spec.low:g}" if spec.high == inf else f"{spec.low:g}..{spec.high:g}"
+    return f">= {spec.low:g}" if unbounded else f"{spec.low:g}..{spec.high:g}"
 
 
 def _derived() -> Iterator[str]:

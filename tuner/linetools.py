@@ -6,7 +6,7 @@ written (the caller decides), percent signs become fractions, durations become s
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 NUMBER = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|(?:nan|NaN|[Ii]nf(?:inity)?)(?![A-Za-z]))"
@@ -15,10 +15,15 @@ NUMBER = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|(?:nan|NaN|[Ii]nf(?:
 MAX_LITERAL_CHARS = 200_000
 """A printed dict longer than this is scanned for its pairs instead of parsed: no metrics line is that long."""
 
+DURATION_CHARS_MAX = 200
+"""No duration is written longer; a search through megabytes of digits for one would take for ever."""
+
 _NUMBER = re.compile(NUMBER)
 _FREE_NUMBER = re.compile(rf"(?<![\w.]){NUMBER}")
 _CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
-_DURATION_PART = re.compile(rf"({NUMBER})\s*(ms|us|µs|ns|d|h|m|s|days?|hours?|hrs?|min(?:ute)?s?|sec(?:ond)?s?)\b")
+_UNITS = "ms|us|µs|ns|d|h|m|s|days?|hours?|hrs?|min(?:ute)?s?|sec(?:ond)?s?"
+_DURATION_PART = re.compile(rf"(?<![\d.])({NUMBER})\s*({_UNITS})\b")
+_PERCENT = re.compile(rf"(?<![\d.])({NUMBER})\s*%")
 _UNIT_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _NUMPY_CALL = re.compile(rf"(?:[A-Za-z_][\w.]*)\(\s*({NUMBER})\s*(?:,[^()]*)?\)")
 _DICT_PAIR = re.compile(
@@ -61,13 +66,15 @@ def numbers_in(text: str) -> list[float]:
 
 def fraction_in(text: str) -> float | None:
     """`41.2%` is 0.412. Without the percent sign the text is no share: None."""
-    match = re.search(rf"({NUMBER})\s*%", text)
+    match = _PERCENT.search(text)
     return float(match.group(1)) / 100.0 if match else None
 
 
 def seconds_in(text: str) -> float | None:
     """Seconds of a duration that the whole text is: `5m 12s`, `1h 02m`, `72.00s`, `350ms`, `01:08`, `1:02:03`."""
     text = text.strip()
+    if len(text) > DURATION_CHARS_MAX:
+        return None
     if (clock := _CLOCK.fullmatch(text)) is not None:
         hours, minutes, seconds = clock.groups()
         return int(hours or 0) * 3_600.0 + int(minutes) * 60.0 + float(seconds)
@@ -78,21 +85,6 @@ def seconds_in(text: str) -> float | None:
 
 def _unit_s(word: str) -> float:
     return _UNIT_S.get(word) or _UNIT_S[word[0]]
-
-
-def split_pairs(text: str, separator: str = " - ", colon: str = ":") -> list[tuple[str, str]]:
-    """The `key:value` items of a `separator` list, as text; items without a colon (or with an empty key) are left out.
-
-    The last colon parts key from value, so keys may hold colons themselves.
-    """
-    items = (item.rpartition(colon) for item in text.split(separator))
-    return [(key.strip(), value.strip()) for key, found, value in items if found and key.strip()]
-
-
-def numeric_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """Those pairs whose value is a number."""
-    numbers = ((key, number_in(value)) for key, value in pairs)
-    return {key: number for key, number in numbers if number is not None}
 
 
 def literal_in(text: str) -> object | None:

@@ -54,8 +54,9 @@ VERDICTS: Mapping[str, Mapping[Verdict, Definition]] = {
     },
     GENERATOR: {
         Verdict.GENERATION_BOUND: Definition(
-            f"generation is the limit, and nothing in the data explains {generator.NAMEABLE:.0%} of its time",
-            ("NAMEABLE",),
+            f"generation is the limit, and nothing in the data explains {generator.NAMEABLE:.0%} of its time; the "
+            f"headline says so when {generator.MUCH_WASTE:.0%} of the rollouts are lost",
+            ("NAMEABLE", "MUCH_WASTE"),
         ),
         Verdict.TAIL_BOUND: Definition(
             f"the slowest rollout takes so many means that the wait for it, 1 - 1 / (slowest over mean), is "

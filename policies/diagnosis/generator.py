@@ -19,6 +19,8 @@ BUSY_CLIENT_PER_S = 10.0
 """Requests per second from which one client process is a plausible limit."""
 CROWDED_PER_GPU = 32.0
 """Rollouts per GPU beyond which a slow rollout may simply have waited its turn; also where the GPUs are unknown."""
+MUCH_WASTE = 0.3
+"""More rollouts lost than this is the first thing to say of a slow generator."""
 QUOTA_NEAR = 0.95
 """A quota is binding from this share of it."""
 SLOW_START_S = 300.0
@@ -43,7 +45,10 @@ def generator_cause(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause:
         cause = rule(setpoints, snapshot)
         if cause is not None and cause.share_frac >= NAMEABLE:
             return cause
-    return GeneratorCause(Verdict.GENERATION_BOUND, 1.0, 0.6, "nothing in the data names one cause inside it")
+    waste = snapshot.get("waste_frac") or 0.0
+    lost = f"{waste:.0%} of the rollouts it starts are never trained"
+    reason = lost if waste >= MUCH_WASTE else "nothing in the data names one cause inside it"
+    return GeneratorCause(Verdict.GENERATION_BOUND, 1.0, 0.6, reason)
 
 
 def _sandbox(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:

@@ -83,7 +83,7 @@ def useful_frac(case: Case) -> float | None:
 def _waste(case: Case) -> Iterator[Ranked]:
     """Rollouts that are started and never trained, beyond what the advantage filter explains."""
     waste = case.get("waste_frac")
-    if waste is None:
+    if waste is None or waste >= 1.0:
         return
     useful = useful_frac(case)
     filtered = min(0.99, 1.0 - useful) if useful is not None else 0.0
@@ -92,7 +92,7 @@ def _waste(case: Case) -> Iterator[Ranked]:
         return
     room = freed(case.generator_frac)
     gain = at_most(min(freed(beyond), room))
-    now = case.setpoints.oversampling_ratio or 1.0 / (1.0 - waste)
+    now = case.setpoints.oversampling_ratio or (1.0 / (1.0 - waste) if waste < 1.0 else None)
     reason = (
         f"{beyond:.0%} of the dispatched rollouts are thrown away for other reasons than equal rewards. Kept instead, "
         f"they would raise the effective rate up to the trainer's own ({room:+.0%})."
@@ -102,8 +102,8 @@ def _waste(case: Case) -> Iterator[Ranked]:
         Recommendation(
             "oversampling_ratio",
             Direction.DOWN,
-            round(now, 2),
-            round(1.0 + (now - 1.0) / 2.0, 2),
+            round(now, 2) if now else None,
+            round(1.0 + (now - 1.0) / 2.0, 2) if now else None,
             "dispatched/needed",
             gain,
             reason,

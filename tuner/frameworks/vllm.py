@@ -183,8 +183,10 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
 
     Given a record of differences between two scrapes the same quotients are the means between them.
     """
-    values = {key.replace("vllm_", "vllm:", 1): value for key, value in record.values.items()}
+    values = {f"vllm:{key[5:]}": value for key, value in record.values.items() if key.startswith(("vllm:", "vllm_"))}
     extra: dict[str, float] = {}
+    if not values:
+        return extra
     for signal, names in HISTOGRAMS:
         means = (quotient(values, f"vllm:{name}_sum", f"vllm:{name}_count") for name in names)
         mean = next((m for m in means if m is not None), None)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from simulators.plant import Mode
-from simulators.signals import SIGNALS, is_possible
+from simulators.signals import SIGNALS, SMALLEST, is_possible
 from simulators.snapshot import Row, fold_values
 from tuner.frameworks.base import Alias
 from tuner.ingest.history import RawRow
@@ -103,7 +103,7 @@ def _possible(found: Mapping[str, float], origin: str, provenance: Provenance) -
     kept: dict[str, float] = {}
     for signal, value in found.items():
         if is_possible(signal, value):
-            kept[signal] = value
+            kept[signal] = value if abs(value) >= SMALLEST else 0.0
         elif value == value:
             key = provenance.keys.get(signal, (signal,))[0]
             provenance.reject(signal, key, value, origin)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import fmean
 
 from policies.base import Phase, SplitCurve, SplitPoint
 from policies.diagnosis.budget import NAMES
@@ -251,7 +250,7 @@ def _ends_table(series: Iterable[Series], unit: str, how: Callable[[float], str]
     rows = []
     for s in series:
         known = [v for v in s.values if v is not None]
-        rows.append((s.name, how(known[0]), how(known[-1]), how(fmean(known))))
+        rows.append((s.name, how(known[0]), how(known[-1]), how(sum(v / len(known) for v in known))))
     name = "" if unit == "1" else unit
     return Table((name, "first", "last", "mean"), tuple(rows))
 
