@@ -235,8 +235,10 @@ def _headline(a: Side, b: Side, basis: Basis, whole: Pair, parts: tuple[Contribu
     times = max(whole.a, whole.b) / max(TINY, min(whole.a, whole.b))
     cause = next((c for c in parts if c.share is not None and c.share > 0), None)
     because = ""
+    if a.mode is not b.mode:
+        return f"{slow.name} ({slow.mode}) takes {times:.2f} times as long as {fast.name} ({fast.mode}): {figures}."
     if cause is not None and cause.share is not None:
-        because = f"; the largest part of the difference is {say(cause)} ({100 * cause.share:.0f} %)"
+        because = f"; the largest part of the difference is {say(cause)} ({100 * cause.share:.0f}%)"
     return f"{slow.name} takes {times:.2f} times as long as {fast.name}: {figures}{because}."
 
 

@@ -28,7 +28,7 @@ def reading_findings(
                 "serial-job",
                 Severity.INFO,
                 "Generation and training take turns",
-                "The same GPUs generate, then train: there is no split to move. Overlap is the first lever.",
+                "The same GPUs generate, then train: there is no split to move until the two overlap.",
             )
         )
     if budget is not None:

@@ -86,7 +86,7 @@ def _overlapped(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bu
     if gated is not None and gated > TINY:
         recoverable, reason = gated, f"the generator is gated {gated:.0%} of the step"
     else:
-        recoverable, reason = busy, "the trainer's own work fills the step; what the generator waits is not known"
+        recoverable, reason = busy, f"its own work fills {busy:.0%} of the step; what the generator waits is not logged"
     return [generator, Cause(Verdict.TRAINER_BOUND, recoverable, error, reason)]
 
 

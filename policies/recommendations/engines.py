@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from math import exp, log
+from statistics import median
 
 from policies.allocation import central
 from policies.base import Direction, Interval, Recommendation, Verdict
@@ -50,6 +51,10 @@ def batch_gain(now: float, then: float) -> Interval:
 
 def _more_in_flight(case: Case) -> Iterator[Ranked]:
     running, queued, kv = case.get("running"), case.get("queued") or 0.0, case.get("kv_usage_frac")
+    waves = [n for n in case.snapshot.series("queued") if n > 0]
+    if running and not queued and waves:  # a queue at the start of every batch: the state at the cap is what counts
+        running, queued = max(case.snapshot.series("running")), median(waves)
+        kv = max(case.snapshot.series("kv_usage_frac"), default=kv)
     residents = running if running else residents_per_engine(case.setpoints, case.snapshot)
     if not residents:
         return
@@ -64,8 +69,8 @@ def _more_in_flight(case: Case) -> Iterator[Ranked]:
     gain = Interval(*(freed(scale * g / (1.0 + g)) for g in (gain.low, gain.mean, gain.high)))
     fits = f"; the KV pool would be {kv * proposed / residents:.0%} full" if kv else ""
     reason = (
-        f"{residents:.0f} requests run where {proposed:.0f} could: larger batches decode more per second, with falling "
-        f"returns{fits}. The gain comes from a prior on the engine's curve; two caps measured would pin it."
+        f"{residents:.0f} requests run where {proposed:.0f} could{fits}. Larger batches decode more per second, with "
+        "falling returns; how fast they fall is assumed, and measuring two caps would tell."
     )
     risks = ("more rollouts are in flight at a weight update, so samples are older",)
     yield Ranked(

@@ -10,6 +10,7 @@ from tuner.frameworks.base import Framework
 from tuner.frameworks.registry import FRAMEWORKS
 from tuner.ingest.collecting import Collector, Span
 from tuner.ingest.joining import Joiner, Reading, SourceRead
+from tuner.ingest.lately import duration_s
 from tuner.ingest.matching import NEUTRAL, Detector, Matcher
 from tuner.ingest.translating import Provenance
 from tuner.records import Remark
@@ -48,14 +49,15 @@ def read(
             done.append(SourceRead(kind.name, opened.origin, collector.take(kind.read(opened, formats))))
         except SourceError as error:
             remarks.append(Remark("unreadable-source", str(error)))
-    return Joiner(matchers, provenance, config, tuple(remarks), framework).reading(done)
+    last_s = duration_s(str(last)) if last is not None else None
+    return Joiner(matchers, provenance, config, tuple(remarks), framework, last_s).reading(done)
 
 
 def span_of(since: str | None, last: int | str | None) -> Span:
-    """`--since` is a step or an ISO time; `--last` a number of steps."""
-    if last is not None and (not str(last).isdigit() or int(last) < 1):
-        raise ConfigError(f"--last {last}: must be a number of steps, at least 1")
-    count = int(last) if last is not None else None
+    """`--since` is a step or an ISO time; `--last` a number of steps or a duration, which the joiner cuts off."""
+    if last is not None and duration_s(str(last)) is None and (not str(last).isdigit() or int(last) < 1):
+        raise ConfigError(f"--last {last}: must be a number of steps (50) or a duration (90s, 10m, 2h, 1d)")
+    count = int(last) if last is not None and str(last).isdigit() else None
     if since is None:
         return Span(last=count)
     if since.isdigit():

@@ -1,7 +1,7 @@
 """From what was read and decided to the answer: every number checked, every knob under the framework's own key."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 
 from policies.base import Advice, Recommendation
@@ -54,7 +54,7 @@ def build(material: Material) -> answers.Answer:
             for f in diagnosis.findings
         ],
         recommendations=[
-            _recommendation(rank, r, material.knobs.get(r.knob), material.topology.restart_s)
+            _recommendation(rank, r, _key_of(r, material.knobs.get(r.knob)), material.topology.restart_s)
             for rank, r in enumerate(material.advice.recommendations, start=1)
         ],
         do_not=[answers.DoNot(knob=d.knob, direction=d.direction, reason=d.reason) for d in material.advice.do_not],
@@ -102,6 +102,18 @@ def _signals(snapshot: Snapshot) -> dict[str, answers.Signal]:
     }
 
 
+TOPICS = {"graphs": ("eager", "graph"), "prefill": ("batched-tokens", "batched_tokens", "prefill")}
+"""A framework's key of the engine settings names one of many: a proposal about another must not carry it."""
+
+
+def _key_of(r: Recommendation, key: KnobKey | None) -> KnobKey | None:
+    """The framework's key where it is about what is proposed; an engine setting without one still needs a restart."""
+    if key is None or r.knob != "engine_settings":
+        return key
+    parts = next((parts for topic, parts in TOPICS.items() if topic in str(r.proposed).lower()), ())
+    return key if any(part in key.key for part in parts) else replace(key, key="", note="")
+
+
 def _recommendation(
     rank: int, r: Recommendation, key: KnobKey | None, restart_s: float | None
 ) -> answers.Recommendation:
@@ -117,7 +129,7 @@ def _recommendation(
         current=_plain(r.current),
         proposed=_plain(r.proposed),
         unit=r.unit,
-        key=None if key is None else key.key,
+        key=(key.key or None) if key is not None else None,
         change=change,
         data_changing=r.data_changing or (key is not None and key.data_changing),
         gain_frac=None

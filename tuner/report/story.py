@@ -99,7 +99,7 @@ DRIFT = (
 ENGINES = (
     Plan("engine", "Requests in the engines", "A queue inside the engines means that they are full.", "requests",
          ("running", "queued", "running_limit")),
-    Plan("kv", "KV cache in use", "Near 100 % the engines preempt or refuse.", "share",
+    Plan("kv", "KV cache in use", "Near 100% the engines preempt or refuse.", "share",
          ("kv_usage_frac", "prefix_hit_frac"), share=True),
     Plan("tokens", "Tokens per second", "Prompt tokens are prefill, generated tokens are decode.", "tokens/s",
          ("prompt_tokens_per_s", "decode_tokens_per_s")),
@@ -279,11 +279,11 @@ def _split(curve: SplitCurve | None) -> Picture | None:
         )
         for p in curve.points
     )
-    note = "Rollouts per second as a share of now for every split (trainer : generator); the band is the 80 % interval."
+    note = "Rollouts per second as a share of now for every split (trainer : generator); the band is the 80% interval."
     if any(not p.legal for p in curve.points):
         note += " Hollow: not legal for this framework."
     wide, narrow = pictures.split(curve, "split", WIDE), pictures.split(curve, "split-n", NARROW)
-    table = Table(("split", "of now", "80 %", ""), rows)
+    table = Table(("split", "of now", "80%", ""), rows)
     return Picture("split", "Throughput against split", note, wide, narrow, (), table)
 
 
