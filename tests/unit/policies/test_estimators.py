@@ -12,7 +12,9 @@ from tests.unit.policies.conftest import Steps
 
 OVERLAPPED = Topology(mode=Mode.OVERLAPPED)
 NUMBERS = st.floats(0.0, 1e6, allow_nan=False)
-READINGS = st.dictionaries(st.sampled_from(sorted(SIGNALS)), NUMBERS, max_size=25)
+READINGS = st.dictionaries(st.sampled_from(sorted(SIGNALS)), NUMBERS, max_size=25).map(
+    lambda values: {name: min(value, SIGNALS[name].high) for name, value in values.items()}
+)
 
 
 def known(topology: Topology = OVERLAPPED, setpoints: Setpoints | None = None, **values: float) -> Snapshot:
@@ -39,8 +41,7 @@ def test_estimating_twice_adds_nothing(values: dict[str, float], mode: Mode) -> 
 @settings(deadline=None)
 @given(READINGS, st.sampled_from(Mode))
 def test_every_derived_share_stays_between_nothing_and_all(values: dict[str, float], mode: Mode) -> None:
-    inside = {n: min(v, SIGNALS[n].high) for n, v in values.items()}
-    found = estimate(Topology(mode=mode), Setpoints(), snapshot_of(**inside)).signals
+    found = estimate(Topology(mode=mode), Setpoints(), snapshot_of(**values)).signals
     shares = {
         n: s.value for n, s in found.items() if n.endswith("_frac") and n != "unaccounted_frac" and n not in SIGNALS
     }
