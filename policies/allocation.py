@@ -17,6 +17,8 @@ NODE_GPUS = 8
 """Without a stated lattice, jobs of some size move whole nodes."""
 SMALL_JOB_GPUS = 32
 """A job under this size moves single GPUs."""
+SPLITS_MAX = 64
+"""More splits than this make no better picture and cost seconds on thousands of GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,13 @@ def lattice(topology: Topology, setpoints: Setpoints, bounds: Bounds) -> list[in
     return [t for t in sizes if floor <= t <= roof and (total - t) % engine == 0]
 
 
+def thinned(sizes: list[int], now: int) -> list[int]:
+    """At most about SPLITS_MAX of the sizes, evenly spread, with today's neighbours among them."""
+    stride = 1 + len(sizes) // SPLITS_MAX
+    below, above = [t for t in sizes if t < now][-1:], [t for t in sizes if t > now][:1]
+    return sorted({*sizes[::stride], *below, *above})
+
+
 def divides(topology: Topology, setpoints: Setpoints, gpus_trainer: int) -> bool | None:
     """Whether the batch divides over the trainer's data-parallel ranks; None where the batch is unknown."""
     batch = setpoints.batch_rollouts
@@ -92,7 +101,7 @@ def split_curve(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bo
         return None
     total = now_t + now_g
     points = []
-    for t in sorted({*lattice(topology, setpoints, bounds), now_t}):
+    for t in sorted({*thinned(lattice(topology, setpoints, bounds), now_t), now_t}):
         ratios = [
             min(c * ((total - t) / now_g) ** b, capacity.trainer * (t / now_t) ** a) / min(c, capacity.trainer)
             for c in capacity.generator

@@ -13,7 +13,7 @@ from policies.diagnosis.notes import NOTES
 from policies.estimators import FROM_ROWS
 from policies.knobs import KNOBS
 from simulators.plant import Mode
-from simulators.signals import GROUPS, LARGEST, Fold, SignalSpec
+from simulators.signals import GROUPS, LARGEST, LARGEST_VALUE, Fold, SignalSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 """The project's folder."""
@@ -78,8 +78,9 @@ def _signals() -> Iterator[str]:
     yield ""
     yield "Shares are fractions from 0 to 1, times seconds, rates per second. Absent is unknown, never 0. *Fold* is how"
     yield "several values become one: over replicas that report together, then over the steps or scrapes of a window"
-    yield f"(`{Fold.LATE}`: the median of the last quarter). A value outside *legal* is a finding and is not used. The"
-    yield "names are the columns of a neutral CSV, which may also use those in the last column."
+    yield f"(`{Fold.LATE}`: the median of the last quarter). A value outside *legal* is a finding and is not used,"
+    yield f"nor is one beyond {LARGEST:g} (of *any*: {LARGEST_VALUE:g} either way). The names are the columns of a"
+    yield "neutral CSV, which may also use those in the last column."
     yield ""
     for title, specs in GROUPS.items():
         yield f"### {title}"
@@ -93,10 +94,9 @@ def _signal(spec: SignalSpec) -> Sequence[str]:
 
 
 def _range(spec: SignalSpec) -> str:
-    unbounded = spec.high >= LARGEST
-    if spec.low <= -LARGEST and unbounded:
+    if spec.low <= -LARGEST_VALUE:
         return "any"
-    return f">= {spec.low:g}" if unbounded else f"{spec.low:g}..{spec.high:g}"
+    return f">= {spec.low:g}" if spec.high >= LARGEST else f"{spec.low:g}..{spec.high:g}"
 
 
 def _derived() -> Iterator[str]:

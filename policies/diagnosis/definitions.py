@@ -27,8 +27,9 @@ NEITHER = "None of these"
 VERDICTS: Mapping[str, Mapping[Verdict, Definition]] = {
     VOIDS: {
         Verdict.BAD_DATA: Definition(
-            "figures contradict each other, or are impossible, beyond repair. Not given yet: what contradicts is a "
-            "finding, and an impossible value is set aside"
+            f"the phases of a step claim over {verdict.CONTRADICTION:g} times its wall time. Lesser contradictions "
+            "are findings, and an impossible value is set aside",
+            ("CONTRADICTION",),
         ),
         Verdict.POLICY_COLLAPSE: Definition(
             f"the model has collapsed: entropy under {learning.COLLAPSED_ENTROPY_FRAC:.0%} of the window's start or "

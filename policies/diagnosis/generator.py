@@ -154,7 +154,7 @@ def residents_per_engine(setpoints: Setpoints, snapshot: Snapshot) -> float | No
 def _slow_engine(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
     pace, batch = snapshot.get("slowest_s_per_token"), snapshot.get("batch_rollouts")
     gpus = setpoints.gpus_generator
-    crowded = batch is None or gpus is None or batch / gpus > CROWDED_PER_GPU
+    crowded = batch is None or not gpus or batch / gpus > CROWDED_PER_GPU
     if pace is None or pace < SLOW_S_PER_TOKEN or crowded:
         return None
     reason = (

@@ -76,7 +76,7 @@ class EngineRows:
         if not any(self._spoken.values()):
             return
         alive = [values for seen, values in self._states.values() if self._round - seen < SILENT_CYCLES]
-        names = {name for values in alive for name in values}
+        names = sorted({name for values in alive for name in values})
         pool = {n: fold_values(SIGNALS[n].across, (v[n] for v in alive if n in v)) for n in names}
         pool.setdefault("engines", float(sum("running" in values for values in alive)))
         if pool["engines"] == 0.0:
