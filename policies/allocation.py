@@ -18,6 +18,11 @@ NODE_GPUS = 8
 SMALL_JOB_GPUS = 32
 """A job under this size moves single GPUs."""
 
+TOTAL_MAX = 1_000_000
+"""No job has more GPUs; a count above it was misread."""
+SIZES_MAX = 250
+"""Splits worth computing: more cannot be told apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
@@ -58,7 +63,7 @@ def central(values: Iterable[float]) -> Interval:
 def lattice(topology: Topology, setpoints: Setpoints, bounds: Bounds) -> list[int]:
     """Trainer sizes worth a look: on the lattices of engines and trainer, above the memory floor, inside the bounds."""
     total = _total(topology, setpoints)
-    if total is None or topology.mode is not Mode.OVERLAPPED:
+    if total is None or total > TOTAL_MAX or topology.mode is not Mode.OVERLAPPED:
         return []
     small = total < SMALL_JOB_GPUS
     engine = topology.gpus_per_engine or (1 if small else NODE_GPUS)
@@ -66,7 +71,8 @@ def lattice(topology: Topology, setpoints: Setpoints, bounds: Bounds) -> list[in
     floor = max(step, topology.trainer_gpus_min or 1, bounds.gpus_trainer_min or 1)
     roof = min(total - engine, bounds.gpus_trainer_max or total)
     sizes = topology.trainer_sizes or range(step, total, step)
-    return [t for t in sizes if floor <= t <= roof and (total - t) % engine == 0]
+    fitting = [t for t in sizes if floor <= t <= roof and (total - t) % engine == 0]
+    return fitting[:: len(fitting) // SIZES_MAX + 1]
 
 
 def divides(topology: Topology, setpoints: Setpoints, gpus_trainer: int) -> bool | None:

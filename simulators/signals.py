@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 LARGEST = 1e15
-"""No rate, time, count or size of a job comes near this: 30 million years, a petabyte. What is larger was misprinted."""
+"""No rate, time, count or size of a job comes near this: 30 million years, a petabyte. Larger is a misprint."""
 LARGEST_VALUE = 1e30
 """The same for rewards, norms and divergences, which do explode."""
 SMALLEST = 1e-12

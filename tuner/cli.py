@@ -44,9 +44,7 @@ FrameworkName = Annotated[str, typer.Option("--framework", metavar="NAME", help=
 JobPath = Annotated[Path | None, typer.Option("--job", metavar="FILE", help="A job file (see `equipoise init`).")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Since = Annotated[str | None, typer.Option("--since", metavar="STEP|TIME", help="Leave out everything before it.")]
-Last = Annotated[
-    str | None, typer.Option("--last", metavar="N|DURATION", help="Only the last steps (50) or time (2h).")
-]
+Last = Annotated[str | None, typer.Option("--last", metavar="N", help="Only the last N steps.")]
 
 
 def _version(wanted: bool) -> None:
@@ -110,6 +108,7 @@ USAGE_ERROR = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "Click
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; the result is the exit code. Never a traceback unless EQUIPOISE_DEBUG=1."""
+    _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -139,6 +138,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if code == EXIT_INTERRUPTED:
         return _complain("interrupted", EXIT_INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _replace_closed_streams() -> None:
+    """A stream that the caller closed (`>&-`, some daemons) is None in Python: reads end, what is written is lost."""
+    nothing = Path(os.devnull)
+    sys.stdin = sys.stdin or nothing.open(encoding="utf-8")
+    sys.stdout = sys.stdout or nothing.open("w", encoding="utf-8")
+    sys.stderr = sys.stderr or nothing.open("w", encoding="utf-8")
 
 
 def _usage(error: Exception) -> int:

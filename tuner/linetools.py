@@ -21,7 +21,9 @@ DURATION_CHARS_MAX = 200
 _NUMBER = re.compile(NUMBER)
 _FREE_NUMBER = re.compile(rf"(?<![\w.]){NUMBER}")
 _CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
-_DURATION_PART = re.compile(rf"(?<![\d.])({NUMBER})\s*(ms|us|µs|ns|d|h|m|s|days?|hours?|hrs?|min(?:ute)?s?|sec(?:ond)?s?)\b")
+_DURATION_PART = re.compile(
+    rf"(?<![\d.])({NUMBER})\s*(ms|us|µs|ns|d|h|m|s|days?|hours?|hrs?|min(?:ute)?s?|sec(?:ond)?s?)\b"
+)
 _PERCENT = re.compile(rf"(?<![\d.])({NUMBER})\s*%")
 _UNIT_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _NUMPY_CALL = re.compile(rf"(?:[A-Za-z_][\w.]*)\(\s*({NUMBER})\s*(?:,[^()]*)?\)")
