@@ -12,7 +12,7 @@ PYTEST  := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast integration fuzz bench check format readme lock build clean
+.PHONY: help setup demo test test-fast integration fuzz bench check format docs readme lock build clean
 
 help: ## list the targets
 	@printf 'usage: make TARGET [VENV=.venv] [PYTHON=python3.12]\n\n'
@@ -54,6 +54,9 @@ check: $(STAMP) ## format, lint, strict types, import walls
 format: $(STAMP) ## put the code into its format and fix what the linter can
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
+
+docs: $(STAMP) ## write docs/signals.md anew from the code's own tables
+	$(PY) -m tools.signals --write
 
 readme: $(STAMP) ## run the commands shown in README.md and write their real output into it
 	$(PY) -m tools.readme --write

@@ -10,18 +10,17 @@ from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
 
 EXPONENTS = tuple(0.5 + 0.5 * (i + 0.5) / 9 for i in range(9))
-"""Midpoints of U[0.5, 1]: how throughput grows with GPUs is unknown before the first resize (design/model.md)."""
+"""Midpoints of U[0.5, 1]: how throughput grows with GPUs is unknown before the first resize."""
 HEADROOM = tuple(1.0 + 0.5 * (i + 0.5) / 9 for i in range(9))
 """Midpoints of U[1, 1.5]: what a generator could do that nobody has measured, relative to what it does."""
 NODE_GPUS = 8
 """Without a stated lattice, jobs of some size move whole nodes."""
 SMALL_JOB_GPUS = 32
 """A job under this size moves single GPUs."""
-
+SPLITS_MAX = 64
+"""More splits than this make no better picture and cost seconds on thousands of GPUs."""
 TOTAL_MAX = 1_000_000
 """No job has more GPUs; a count above it was misread."""
-SIZES_MAX = 250
-"""Splits worth computing: more cannot be told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +70,14 @@ def lattice(topology: Topology, setpoints: Setpoints, bounds: Bounds) -> list[in
     floor = max(step, topology.trainer_gpus_min or 1, bounds.gpus_trainer_min or 1)
     roof = min(total - engine, bounds.gpus_trainer_max or total)
     sizes = topology.trainer_sizes or range(step, total, step)
-    fitting = [t for t in sizes if floor <= t <= roof and (total - t) % engine == 0]
-    return fitting[:: len(fitting) // SIZES_MAX + 1]
+    return [t for t in sizes if floor <= t <= roof and (total - t) % engine == 0]
+
+
+def thinned(sizes: list[int], now: int) -> list[int]:
+    """At most about SPLITS_MAX of the sizes, evenly spread, with today's neighbours among them."""
+    stride = 1 + len(sizes) // SPLITS_MAX
+    below, above = [t for t in sizes if t < now][-1:], [t for t in sizes if t > now][:1]
+    return sorted({*sizes[::stride], *below, *above})
 
 
 def divides(topology: Topology, setpoints: Setpoints, gpus_trainer: int) -> bool | None:
@@ -90,7 +95,7 @@ def split_curve(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bo
     X(t, g) = min(C_g (g/g0)^b, C_t (t/t0)^a), relative to today's min(C_g, C_t); a and b from U[0.5, 1].
     A deterministic bound: real batches vary, so the best split gains less.
     # 64 : 192, trainer idle 29 %, generator never gated: C_t = 1.41, C_g = 1
-    #   48 : 208 -> 1.04..1.08 | 64 : 192 -> 1 | 40 : 216 -> 0.88..1.09
+    #   48 : 208 -> 1.04..1.08 | 64 : 192 -> 1 | 40 : 216 -> 0.89..1.07
     """
     now_t, now_g = setpoints.gpus_trainer, setpoints.gpus_generator
     capacity = capacities(setpoints, snapshot)
@@ -98,7 +103,7 @@ def split_curve(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bo
         return None
     total = now_t + now_g
     points = []
-    for t in sorted({*lattice(topology, setpoints, bounds), now_t}):
+    for t in sorted({*thinned(lattice(topology, setpoints, bounds), now_t), now_t}):
         ratios = [
             min(c * ((total - t) / now_g) ** b, capacity.trainer * (t / now_t) ** a) / min(c, capacity.trainer)
             for c in capacity.generator

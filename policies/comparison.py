@@ -6,11 +6,9 @@ from typing import Literal
 
 from policies.estimators import phases_of
 from simulators.plant import Mode
-from simulators.signals import SIGNALS
+from simulators.signals import SIGNALS, TINY
 from simulators.snapshot import Snapshot
 
-TINY = 1e-9
-"""Floor of a measured divisor."""
 SAME_FRAC = 0.02
 """Two runs whose pace differs by less are called equal: step times of one job vary by more from hour to hour."""
 
@@ -176,7 +174,7 @@ def _phase_lines(a: Side, b: Side) -> Iterable[PhaseLine]:
 
 def _phases(a: Side, b: Side) -> tuple[str, ...]:
     """The phases that add up to a step in either run."""
-    return tuple(dict.fromkeys([*phases_of(a.mode), *phases_of(b.mode)]))
+    return tuple(dict.fromkeys([*phases_of(a.mode, a.snapshot.signals), *phases_of(b.mode, b.snapshot.signals)]))
 
 
 def _workload(a: Side, b: Side) -> Iterable[WorkloadLine]:
@@ -237,8 +235,10 @@ def _headline(a: Side, b: Side, basis: Basis, whole: Pair, parts: tuple[Contribu
     times = max(whole.a, whole.b) / max(TINY, min(whole.a, whole.b))
     cause = next((c for c in parts if c.share is not None and c.share > 0), None)
     because = ""
+    if a.mode is not b.mode:
+        return f"{slow.name} ({slow.mode}) takes {times:.2f} times as long as {fast.name} ({fast.mode}): {figures}."
     if cause is not None and cause.share is not None:
-        because = f"; the largest part of the difference is {say(cause)} ({100 * cause.share:.0f} %)"
+        because = f"; the largest part of the difference is {say(cause)} ({100 * cause.share:.0f}%)"
     return f"{slow.name} takes {times:.2f} times as long as {fast.name}: {figures}{because}."
 
 

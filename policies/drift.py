@@ -51,6 +51,6 @@ def _drift(snapshot: Snapshot, name: str) -> Finding | None:
         return None
     before, after = moved
     times = f" ({after / before:.2g}x)" if before > 0 and after >= 0 else ""
-    detail = f"The {WATCHED[name]} went from {before:.4g} to {after:.4g}{times} within the window."
+    detail = f"From {before:.4g} to {after:.4g}{times} within the window."
     evidence: dict[str, float | str] = {"signal": name, "before": before, "after": after}
     return Finding("drift", Severity.INFO, f"The {WATCHED[name]} drifts", detail, evidence)

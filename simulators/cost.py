@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from simulators.plant import Mode, Setpoints, Topology
+from simulators.signals import TINY
 from simulators.snapshot import Snapshot
 
 USD_PER_GPU_HOUR: Mapping[str, float] = {"H200": 1.59}
@@ -17,9 +18,6 @@ USD_PER_GPU_HOUR: Mapping[str, float] = {"H200": 1.59}
 
 _SAYS_NOTHING = re.compile(r"\d*x|nvidia|sxm\d?|hgx|dgx|hbm3e?|tensor|core|gpus?|\d+gi?b|")
 """Parts of a GPU's name that do not change which model it is."""
-
-TINY = 1e-9
-"""Floor of a measured divisor: below it a cost is unknown, not huge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,9 @@ LARGEST_VALUE = 1e30
 SMALLEST = 1e-12
 """What is closer to zero than this is zero: nothing that we divide by is measured so finely."""
 
+TINY = 1e-9
+"""Floor of a measured divisor: below it a share, a rate or a cost is unknown, not huge."""
+
 
 class Fold(StrEnum):
     """How several values of one signal become one."""
@@ -242,9 +245,10 @@ GROUPS: Mapping[str, tuple[SignalSpec, ...]] = {
 """The measured signals in the order in which docs/signals.md prints them."""
 
 SIGNALS: Mapping[str, SignalSpec] = {spec.name: spec for group in GROUPS.values() for spec in group}
+"""The same by name."""
 
 
 def is_possible(name: str, value: float) -> bool:
-    """True when `value` is finite and inside the legal range of signal `name` (False for NaN and infinities)."""
+    """True when `value` is inside the legal range of signal `name` and of this world (False for NaN, infinities)."""
     spec = SIGNALS[name]
     return spec.low <= value <= spec.high

@@ -11,6 +11,8 @@ KEPT_STEPS_MIN = 3
 """Odd steps are left out only while at least this many others remain."""
 START_UP_RATIO = 1.5
 """A first step this much longer than the median of the rest holds start-up: compiling, loading, filling caches."""
+RARE = ("validation_s", "checkpoint_s")
+"""Phases that may come every n-th step only: absent from a step means that it did not happen there."""
 RARE_FRAC = 0.5
 """Evaluation or checkpoint seconds on at most this share of the steps are events; on more, a part of every step."""
 
@@ -35,7 +37,7 @@ def assemble(
     dropped = _odd_steps(rows)
     left_out = {d.step for d in dropped}
     kept = [row for row in rows if row.step not in left_out]
-    folded = fold_rows(rows) | fold_rows(engine_rows) | fold_rows(kept)
+    folded = fold_rows(rows) | fold_rows(engine_rows) | fold_rows(kept) | _amortised(rows)
     known = sources or Sources()
     signals = {
         name: Signal(
@@ -49,6 +51,14 @@ def assemble(
         for name, (value, n) in folded.items()
     }
     return Snapshot(signals, tuple(rows), tuple(engine_rows), tuple(notes), _window(rows, engine_rows, dropped))
+
+
+def _amortised(rows: Sequence[Row]) -> dict[str, tuple[float, int]]:
+    """Seconds per step of what happens on some steps only, over all steps: 0 where it is absent."""
+    steps = sum(row.weight for row in rows)
+    seconds = {n: sum(row.values.get(n, 0.0) * row.weight for row in rows) for n in RARE}
+    present = {name for row in rows for name in RARE if name in row.values}
+    return {name: (seconds[name] / steps, steps) for name in RARE if name in present}
 
 
 def _odd_steps(rows: Sequence[Row]) -> tuple[DroppedStep, ...]:

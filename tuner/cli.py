@@ -44,7 +44,9 @@ FrameworkName = Annotated[str, typer.Option("--framework", metavar="NAME", help=
 JobPath = Annotated[Path | None, typer.Option("--job", metavar="FILE", help="A job file (see `equipoise init`).")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Since = Annotated[str | None, typer.Option("--since", metavar="STEP|TIME", help="Leave out everything before it.")]
-Last = Annotated[str | None, typer.Option("--last", metavar="N", help="Only the last N steps.")]
+Last = Annotated[
+    str | None, typer.Option("--last", metavar="N|DURATION", help="Only the last steps (50) or time (2h).")
+]
 
 
 def _version(wanted: bool) -> None:

@@ -9,12 +9,17 @@ DEEPEST = 60
 LONGEST_CHARS = 1 << 20
 """A printed configuration is far shorter; longer text is not read."""
 
+LONGEST_ANGLE_CHARS = 300
+"""`<...>` is followed this far."""
+
 Plain = object
 """None, bool, int, float, str, list or dict of such."""
 
 _SPACE = re.compile(r"\s*")
 _STRING = re.compile(r"[bBrRuU]{0,2}('''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?")
+_ANGLE = re.compile(r"[<>]")
+_MARKS = re.compile(r"[,:()\[\]{}]")
 _NAME = re.compile(r"[+-]?[A-Za-z_][\w.]*")
 _KEYWORD = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)")
 _CALL = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*\(")
@@ -29,6 +34,10 @@ class OddTextError(ValueError):
     """The text at this place is no Python value."""
 
 
+class CutTextError(ValueError):
+    """The text ends inside brackets: no outer bracket can be whole either."""
+
+
 def parse_python_repr(text: str) -> Plain:
     """The printed dict, list or call as plain values; None where the text is not one whole such value.
 
@@ -41,7 +50,7 @@ def parse_python_repr(text: str) -> Plain:
     scan.skip_space()
     try:
         value = scan.value(0)
-    except OddTextError:
+    except (OddTextError, CutTextError):
         return None
     scan.skip_space()
     return value if scan.at == len(text) else None
@@ -57,7 +66,7 @@ def parse_call(text: str) -> dict[str, Plain]:
     scan = _Scan(text, found.end())
     try:
         _, named = scan.arguments(0)
-    except OddTextError:
+    except (OddTextError, CutTextError):
         return {}
     return named
 
@@ -72,6 +81,7 @@ def parse_atom(text: str) -> Plain:
 class _Scan:
     text: str
     at: int = 0
+    again: int = 0
 
     def skip_space(self) -> None:
         found = _SPACE.match(self.text, self.at)
@@ -90,7 +100,9 @@ class _Scan:
     def value(self, depth: int) -> Plain:
         """One value from here; raises where there is none."""
         char = self.peek()
-        if not char or depth > DEEPEST:
+        if not char:
+            raise CutTextError
+        if depth > DEEPEST:
             raise OddTextError
         if char in _CLOSERS:
             return self.bracket(depth)
@@ -129,14 +141,15 @@ class _Scan:
     def angle(self, depth: int) -> Plain:
         """`<Mode.A: 'a'>` is its value; any other `<...>` is its text."""
         start, open_ = self.at, 0
-        for place in range(start, min(len(self.text), start + 300)):
-            open_ += (self.text[place] == "<") - (self.text[place] == ">")
+        for bracket in _ANGLE.finditer(self.text, start, start + LONGEST_ANGLE_CHARS):
+            open_ += 1 if bracket.group() == "<" else -1
             if open_ == 0:
-                self.at = place + 1
-                inside = self.text[start + 1 : place]
+                self.at = bracket.end()
+                inside = self.text[start + 1 : bracket.start()]
                 _, colon, value = inside.partition(": ")
                 read = parse_python_repr(value) if colon and depth < DEEPEST and "<" not in value else None
                 return inside if read is None else read
+        self.spend(LONGEST_ANGLE_CHARS)
         raise OddTextError
 
     def bracket(self, depth: int) -> Plain:
@@ -144,10 +157,11 @@ class _Scan:
         self.at += 1
         if opener == "{":
             return self.braces(depth + 1)
-        items, comma = [], False
+        items: list[Plain] = []
+        comma = False
         while not self.take(_CLOSERS[opener]):
             items.append(self.item(depth + 1))
-            comma = self.comma(_CLOSERS[opener]) or comma
+            comma = self.separated(_CLOSERS[opener]) or comma
         return items[0] if opener == "(" and len(items) == 1 and not comma else items
 
     def braces(self, depth: int) -> Plain:
@@ -160,7 +174,7 @@ class _Scan:
                 pairs[str(key)] = self.item(depth)
             else:
                 items.append(key)
-            self.comma("}")
+            self.separated("}")
         return items if items and not pairs else pairs
 
     def arguments(self, depth: int) -> tuple[list[Plain], dict[str, Plain]]:
@@ -173,15 +187,16 @@ class _Scan:
                 named[keyword.group(1)] = self.item(depth)
             else:
                 plain.append(self.item(depth))
-            self.comma(")")
+            self.separated(")")
         return plain, named
 
-    def comma(self, closer: str) -> bool:
-        """True past a comma, False before the closing bracket; another bracket's end here means that none will come."""
-        found = self.take(",")
-        if not found and self.peek() != closer:
+    def separated(self, closer: str) -> bool:
+        """True after a comma, False before the closing bracket; anything else is the wrong bracket."""
+        if self.take(","):
+            return True
+        if self.peek() != closer:
             raise OddTextError
-        return found
+        return False
 
     def item(self, depth: int, also: str = "") -> Plain:
         """A value inside brackets. What does not read as one (`output_dir=./out`) is its text up to the next comma."""
@@ -191,22 +206,32 @@ class _Scan:
         try:
             value = self.value(depth)
             self.skip_space()
-            if self.peek() in ends and self.at < len(self.text):
+            if self.at == len(self.text):
+                raise CutTextError
+            if self.peek() in ends:
                 return value
         except OddTextError:
             pass
+        self.spend(self.at - start)
         self.at = start
         return self.raw(ends)
 
     def raw(self, ends: str) -> str:
         start, depth = self.at, 0
-        while self.at < len(self.text):
-            char = self.text[self.at]
+        for mark in _MARKS.finditer(self.text, start):
+            char = mark.group()
             if depth == 0 and char in ends:
+                self.at = mark.start()
+                self.spend(self.at - start)
                 return self.text[start : self.at].strip()
             depth += (char in "([{") - (char in ")]}")
-            self.at += 1
-        raise OddTextError
+        raise CutTextError
+
+    def spend(self, chars: int) -> None:
+        """Counts what is read again: text made to be read over and over is given up."""
+        self.again += chars
+        if self.again > 10 * len(self.text) + LONGEST_ANGLE_CHARS:
+            raise CutTextError
 
 
 def _called(name: str, plain: list[Plain], named: dict[str, Plain]) -> Plain:

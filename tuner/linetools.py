@@ -6,7 +6,7 @@ written (the caller decides), percent signs become fractions, durations become s
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 NUMBER = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|(?:nan|NaN|[Ii]nf(?:inity)?)(?![A-Za-z]))"
@@ -21,9 +21,8 @@ DURATION_CHARS_MAX = 200
 _NUMBER = re.compile(NUMBER)
 _FREE_NUMBER = re.compile(rf"(?<![\w.]){NUMBER}")
 _CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
-_DURATION_PART = re.compile(
-    rf"(?<![\d.])({NUMBER})\s*(ms|us|µs|ns|d|h|m|s|days?|hours?|hrs?|min(?:ute)?s?|sec(?:ond)?s?)\b"
-)
+_UNITS = "ms|us|µs|ns|d|h|m|s|days?|hours?|hrs?|min(?:ute)?s?|sec(?:ond)?s?"
+_DURATION_PART = re.compile(rf"(?<![\d.])({NUMBER})\s*({_UNITS})\b")
 _PERCENT = re.compile(rf"(?<![\d.])({NUMBER})\s*%")
 _UNIT_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _NUMPY_CALL = re.compile(rf"(?:[A-Za-z_][\w.]*)\(\s*({NUMBER})\s*(?:,[^()]*)?\)")
@@ -86,21 +85,6 @@ def seconds_in(text: str) -> float | None:
 
 def _unit_s(word: str) -> float:
     return _UNIT_S.get(word) or _UNIT_S[word[0]]
-
-
-def split_pairs(text: str, separator: str = " - ", colon: str = ":") -> list[tuple[str, str]]:
-    """The `key:value` items of a `separator` list, as text; items without a colon (or with an empty key) are left out.
-
-    The last colon parts key from value, so keys may hold colons themselves.
-    """
-    items = (item.rpartition(colon) for item in text.split(separator))
-    return [(key.strip(), value.strip()) for key, found, value in items if found and key.strip()]
-
-
-def numeric_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """Those pairs whose value is a number."""
-    numbers = ((key, number_in(value)) for key, value in pairs)
-    return {key: number for key, number in numbers if number is not None}
 
 
 def literal_in(text: str) -> object | None:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from policies.base import Phase
-from policies.estimators import TINY, phases_of
+from policies.estimators import phases_of
 from simulators.plant import Mode, Setpoints
+from simulators.signals import TINY
 from simulators.snapshot import Row, Snapshot
+from simulators.window import RARE
 
 NAMES = {
     "rollout_s": "generation",
@@ -20,8 +22,6 @@ NAMES = {
     "overhead_s": "overhead",
 }
 """What a reader calls each phase."""
-RARE = ("validation_s", "checkpoint_s")
-"""Phases that may come every n-th step only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Budget:
 
 def wall_time_budget(mode: Mode, setpoints: Setpoints, snapshot: Snapshot) -> Budget | None:
     """The budget of a step, or None when neither step_s nor a full set of phases is known."""
-    names = phases_of(mode)
+    names = phases_of(mode, snapshot.signals)
     usual = {n: snapshot.get(n) for n in names}
     seconds: dict[str, float] = {n: v for n, v in usual.items() if v is not None and n not in RARE}
     step = snapshot.get("step_s")

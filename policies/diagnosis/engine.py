@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from policies.base import Finding, Severity, Verdict
-from policies.estimators import TINY
 from simulators.plant import Setpoints
+from simulators.signals import TINY
 from simulators.snapshot import Snapshot
 
 KV_FULL = 0.9
@@ -21,6 +21,10 @@ YOUNG = 0.1
 """Running requests that have made less than this of their output on average were all admitted just now."""
 STICKY = 3.0
 """A gauge that contradicts the counters by this factor is stuck."""
+AT_CAP = 0.95
+"""Running requests from this share of the most that ever ran are at the cap; so nearly all that wait must be."""
+WAVES_MIN = 0.2
+"""Requests that wait on fewer scrapes than this are not the rule."""
 BRIEF_S = 60.0
 """A log shorter than this shows a moment, not a state."""
 
@@ -44,13 +48,17 @@ def engine_state(snapshot: Snapshot, setpoints: Setpoints) -> EngineState:
     # yes   | filling, what waits cannot fit  -> kv-bound, low confidence
     # yes   | < 0.9   | all just admitted     -> none: a ramp, not a state
     # yes   | < 0.9   | at its cap            -> concurrency-capped
-    # no    | < 0.5   | -                     -> none: the engines have room, the limit is elsewhere
+    # waves | < 0.5   | at its cap            -> concurrency-capped
+    # yes   | < 0.9   | below it, or unknown  -> concurrency-capped, lower confidence
+    # no    | < 0.5   | for a minute          -> concurrency-capped, low confidence: too little is sent
+    # no    | < 0.5   | for a moment          -> none: a tail, tools or a gated trainer look the same
+    # no    | >= 0.5  | any                   -> none: the limit is elsewhere
     """
     running, queued, kv = (snapshot.get(n) for n in ("running", "queued", "kv_usage_frac"))
     twice = snapshot.get("recompute_frac")
     if twice is not None and twice > RECOMPUTE_THRASH:
-        pool = f"the KV pool is {kv:.0%} full and " if kv is not None else ""
-        return EngineState(Verdict.KV_THRASH, 0.8, f"{pool}{twice:.0%} of the tokens are computed twice")
+        pool = f" while the KV pool is {kv:.0%} full" if kv is not None else ""
+        return EngineState(Verdict.KV_THRASH, 0.8, f"{twice:.0%} of the tokens are computed again{pool}")
     if running is None or queued is None:
         return EngineState(None, 0.0, "the engines' running and waiting requests are not known")
     if queued > 0 and _prefill_saturated(snapshot):
@@ -67,10 +75,12 @@ def engine_state(snapshot: Snapshot, setpoints: Setpoints) -> EngineState:
         return EngineState(
             Verdict.KV_BOUND,
             0.4,
-            f"the KV pool is {kv:.0%} full and filling; about {fits:.0f} of {running + queued:.0f} requests fit",
+            f"it is {kv:.0%} full and filling, and about {fits:.0f} of {running + queued:.0f} requests fit",
         )
     if queued > 0:
         return _admission(snapshot, setpoints, running, queued, kv)
+    if (waves := _capped_in_waves(snapshot)) is not None:
+        return waves
     return _room(snapshot, running, kv)
 
 
@@ -78,7 +88,7 @@ def _full_pool(snapshot: Snapshot, running: float, queued: float, kv: float) -> 
     lost = snapshot.get("preemptions") or 0.0
     tail = f", {lost:.0f} preemptions so far" if lost else ""
     return EngineState(
-        Verdict.KV_BOUND, 0.7, f"the KV pool is {kv:.0%} full: it holds {running:.0f} requests, {queued:.0f} wait{tail}"
+        Verdict.KV_BOUND, 0.7, f"it is {kv:.0%} full with {running:.0f} requests while {queued:.0f} wait{tail}"
     )
 
 
@@ -105,16 +115,35 @@ def _admission(
     share = _output_share_done(snapshot, running)
     if share is not None and share < YOUNG:
         return EngineState(
-            None, 0.0, f"the {running:.0f} running requests were all admitted just now: a ramp, not a steady state"
+            None,
+            0.0,
+            f"the {running:.0f} running requests were all admitted just now, which is a ramp and no steady state",
         )
     limit = snapshot.get("running_limit") or setpoints.max_in_flight_per_engine
     at_cap = limit is not None and running >= 0.95 * limit
-    pool = f"the KV pool is {kv:.1%} full" if kv is not None else "the KV pool's fill is not known"
+    pool = f"the KV pool is {kv:.0%} full" if kv is not None else "the KV pool's fill is not known"
     return EngineState(
         Verdict.CONCURRENCY_CAPPED,
         0.7 if at_cap or len(snapshot.engine_rows) > 2 else 0.5,
-        f"{running:.0f} requests run and {queued:.0f} wait although {pool}: admission is capped, not memory",
+        f"{running:.0f} requests run and {queued:.0f} wait although {pool}, so a cap holds them back, not memory",
     )
+
+
+def _capped_in_waves(snapshot: Snapshot) -> EngineState | None:
+    """No request waits now, but every batch begins with a queue before engines that run a constant number."""
+    most = max(snapshot.series("running"), default=0.0)
+    fullest = max(snapshot.series("kv_usage_frac"), default=1.0)
+    rows = [row for row in snapshot.engine_rows if "running" in row.values and "queued" in row.values]
+    waiting = [row for row in rows if row.values["queued"] > 0]
+    capped = [row for row in waiting if row.values["running"] >= AT_CAP * most]
+    if len(capped) < WAVES_MIN * len(rows) or len(capped) < AT_CAP * len(waiting) or fullest >= KV_ROOMY or not capped:
+        return None
+    longest = max(row.values["queued"] for row in capped)
+    reason = (
+        f"on {len(capped) / len(rows):.0%} of the scrapes {most:.0f} requests run and up to {longest:.0f} wait "
+        f"although the KV pool is never more than {fullest:.0%} full, so a cap holds them back, not memory"
+    )
+    return EngineState(Verdict.CONCURRENCY_CAPPED, 0.6, reason)
 
 
 def _output_share_done(snapshot: Snapshot, running: float) -> float | None:
@@ -128,9 +157,11 @@ def _output_share_done(snapshot: Snapshot, running: float) -> float | None:
 
 
 def _room(snapshot: Snapshot, running: float, kv: float | None) -> EngineState:
-    if kv is None or kv >= KV_ROOMY:
-        return EngineState(None, 0.0, "no request waits inside the engines")
-    reason = f"{running:.0f} requests run, none waits and the KV pool is {kv:.0%} full: the engines have room"
+    fullest = max(snapshot.series("kv_usage_frac"), default=kv)
+    longest_queue = max(snapshot.series("queued"), default=0.0)
+    if kv is None or fullest is None or fullest >= KV_ROOMY or longest_queue > 0:
+        return EngineState(None, 0.0, "no request waits inside the engines now")
+    reason = f"{running:.0f} requests run, none waits and the KV pool is {kv:.0%} full, so the engines have room"
     seconds = snapshot.window.seconds
     if seconds is None or seconds < BRIEF_S:
         return EngineState(None, 0.0, f"{reason}; too brief a look to tell a cap from a tail, tools or a gated trainer")

@@ -17,6 +17,14 @@ REACHED = 0.5
 """Under this share of the rollouts in flight inside the engines, requests are stuck on the way to them."""
 BUSY_CLIENT_PER_S = 10.0
 """Requests per second from which one client process is a plausible limit."""
+CROWDED_PER_GPU = 32.0
+"""Rollouts per GPU beyond which a slow rollout may simply have waited its turn; also where the GPUs are unknown."""
+MUCH_WASTE = 0.3
+"""More rollouts lost than this is the first thing to say of a slow generator."""
+UNNAMED = "why it is slow is not in the data"
+"""The reason where no one cause can be named."""
+FULL = 0.9
+"""From this share of its cap the number in flight is steady: what ends is replaced."""
 QUOTA_NEAR = 0.95
 """A quota is binding from this share of it."""
 SLOW_START_S = 300.0
@@ -41,7 +49,10 @@ def generator_cause(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause:
         cause = rule(setpoints, snapshot)
         if cause is not None and cause.share_frac >= NAMEABLE:
             return cause
-    return GeneratorCause(Verdict.GENERATION_BOUND, 1.0, 0.6, "nothing in the data names one cause inside it")
+    waste = snapshot.get("waste_frac") or 0.0
+    lost = f"{waste:.0%} of the rollouts it starts are never trained"
+    reason = lost if waste >= MUCH_WASTE else UNNAMED
+    return GeneratorCause(Verdict.GENERATION_BOUND, 1.0, 0.6, reason)
 
 
 def _sandbox(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
@@ -57,7 +68,7 @@ def _sandbox(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
     start, latency = snapshot.get("sandbox_start_s"), snapshot.get("rollout_latency_s")
     pending = snapshot.get("sandbox_pending") or 0.0
     if start is not None and start > SLOW_START_S:
-        reason = f"a sandbox takes {start:.0f} s to start: the provider queues"
+        reason = f"a sandbox takes {start:.0f} s to start, so the provider queues"
         return GeneratorCause(Verdict.SANDBOX_BOUND, NAMEABLE, 0.6, reason)
     if start is not None and latency:
         share = start / latency
@@ -102,7 +113,7 @@ def _client(_: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
         return None
     rate = batch / wall if batch and wall else 0.0
     if rate >= BUSY_CLIENT_PER_S:
-        reason = f"the engines' GPUs idle {idle:.0%} of the phase at {rate:.0f} requests/s: they do not arrive in time"
+        reason = f"the engines' GPUs idle {idle:.0%} of the phase at {rate:.0f} requests/s, which do not arrive in time"
         return GeneratorCause(Verdict.CLIENT_BOUND, idle, 0.5, reason)
     return GeneratorCause(
         Verdict.OVERHEAD_BOUND, idle, 0.5, f"the engines' GPUs do nothing for {idle:.0%} of the generation phase"
@@ -125,7 +136,7 @@ def _few_in_flight(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause |
         Verdict.CONCURRENCY_CAPPED,
         NAMEABLE,
         0.5,
-        f"only about {each:.0f} requests per engine: the batches run nearly empty",
+        f"only about {each:.0f} requests per engine, so decode batches run nearly empty",
     )
 
 
@@ -140,19 +151,30 @@ def residents_per_engine(setpoints: Setpoints, snapshot: Snapshot) -> float | No
     return float(setpoints.max_in_flight_per_engine) if setpoints.max_in_flight_per_engine else None
 
 
-def _slow_engine(_: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
-    pace = snapshot.get("slowest_s_per_token")
-    if pace is None or pace < SLOW_S_PER_TOKEN:
+def _slow_engine(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
+    pace, batch = snapshot.get("slowest_s_per_token"), snapshot.get("batch_rollouts")
+    gpus = setpoints.gpus_generator
+    crowded = batch is None or not gpus or batch / gpus > CROWDED_PER_GPU
+    if pace is None or pace < SLOW_S_PER_TOKEN or crowded:
         return None
     reason = (
-        f"the slowest rollout took {pace * 1e3:.0f} ms per token: slow decode (eager mode, preemption, a sick engine)"
+        f"the slowest rollout took {pace * 1e3:.0f} ms per token, a sign of eager mode, preemption or a sick engine"
     )
     return GeneratorCause(Verdict.SLOW_ENGINE, NAMEABLE, 0.4, reason)
 
 
-def _tail(_: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
+def _tail(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
     ratio = snapshot.get("slowest_over_mean")
-    if ratio is None or ratio <= 1.0:
+    if ratio is None or ratio <= 1.0 or refills(setpoints, snapshot):
         return None
     share = 1.0 - 1.0 / ratio
     return GeneratorCause(Verdict.TAIL_BOUND, share, 0.5, f"the slowest rollout takes {ratio:.1f}x the mean")
+
+
+def refills(setpoints: Setpoints, snapshot: Snapshot) -> bool:
+    """True where a slow rollout holds nothing up: it is carried over, or its neighbours' places are taken at once."""
+    if not setpoints.overlap:
+        return False
+    flight, limit = snapshot.get("inflight_rollouts"), snapshot.get("inflight_limit") or setpoints.max_in_flight
+    full = flight is not None and limit is not None and flight >= FULL * limit
+    return full or setpoints.partial_rollout is True

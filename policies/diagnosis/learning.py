@@ -45,12 +45,12 @@ def _collapse(snapshot: Snapshot) -> str | None:
     if not entropy and (value := snapshot.get("entropy")) is not None:
         entropy = [value]
     if entropy and 0.0 <= entropy[-1] < COLLAPSED_ENTROPY_NATS:
-        return f"entropy is {entropy[-1]:.3g} nats: the model is all but deterministic"
+        return f"entropy is {entropy[-1]:.3g} nats, so the model is all but deterministic"
     if len(entropy) >= 2 and 0.0 <= entropy[-1] < COLLAPSED_ENTROPY_FRAC * entropy[0]:
         return f"entropy fell from {entropy[0]:.3g} to {entropy[-1]:.3g} nats"
     norms = snapshot.series("grad_norm")
     if len(norms) >= 2 and norms[-1] == 0.0 and norms[-2] == 0.0:
-        return "the gradient norm is exactly 0 twice running: nothing is learnt"
+        return "the gradient norm is exactly 0 twice running, so nothing is learnt"
     cut = snapshot.series("truncated_frac")
     if len(cut) >= 2 and cut[-1] >= RUNAWAY_TRUNCATION and cut[0] < LOW_SIGNAL:
         return f"rollouts cut at the length cap rose from {cut[0]:.0%} to {cut[-1]:.0%}"
@@ -114,6 +114,7 @@ def _zero_advantage(snapshot: Snapshot) -> Finding | None:
 
 def _low_signal(snapshot: Snapshot) -> Finding | None:
     usable, reason = _usable(snapshot)
-    if usable is None or usable >= LOW_SIGNAL:
-        return None
-    return Finding("low-signal", Severity.WARNING, "Little signal in the data", f"{reason}.", {"usable_frac": usable})
+    if usable is None or usable >= LOW_SIGNAL or (snapshot.get("zero_adv_frac") or 0.0) >= LOW_SIGNAL:
+        return None  # the zero-advantage finding says the same with its price
+    detail = f"{reason[:1].upper()}{reason[1:]}."
+    return Finding("low-signal", Severity.WARNING, "Little signal in the data", detail, {"usable_frac": usable})

@@ -2,6 +2,7 @@
 
 from policies.base import Finding, Severity
 from policies.diagnosis.budget import NAMES, Budget
+from policies.diagnosis.notes import note_spec
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.snapshot import Note, Snapshot
 
@@ -13,14 +14,6 @@ IDLE_MISMATCH = 0.1
 """A published idle share this far from the one in raw seconds is wrong."""
 OFF_POLICY_VERSIONS = 4.0
 """Mean staleness up to this is safe with a decoupled loss (AReaL's table: 0-4 equal, 8 and more worse)."""
-
-TITLES = {
-    "interleaved-writers": (Severity.WARNING, "Several writers share one file"),
-    "step-restart": (Severity.INFO, "The run was restarted"),
-    "truncated-record": (Severity.INFO, "A record is cut"),
-    "impossible-value": (Severity.WARNING, "A value is impossible"),
-}
-"""Notes of the reader that a person wants with a severity of its own."""
 
 
 def reading_findings(
@@ -35,7 +28,7 @@ def reading_findings(
                 "serial-job",
                 Severity.INFO,
                 "Generation and training take turns",
-                "The same GPUs generate, then train: there is no split to move. Overlap is the first lever.",
+                "The same GPUs generate, then train: there is no split to move until the two overlap.",
             )
         )
     if budget is not None:
@@ -50,8 +43,8 @@ def is_few(snapshot: Snapshot) -> bool:
 
 
 def _noted(note: Note) -> Finding:
-    severity, title = TITLES.get(note.code, (Severity.INFO, note.code.replace("-", " ").capitalize()))
-    return Finding(note.code, severity, title, note.detail, note.evidence)
+    spec = note_spec(note.code)
+    return Finding(note.code, spec.severity, spec.title, note.detail, note.evidence)
 
 
 def _few(topology: Topology, snapshot: Snapshot) -> list[Finding]:

@@ -19,10 +19,23 @@ MEMORY_NEAR = 0.8
 QUEUE_BATCHES = 4.0
 """A buffer of more batches than this, still growing and without a cap, is memory growth."""
 FEW_CONFIDENCE = 0.3
-"""The most that fewer than three steps can carry (design/interfaces.md)."""
+"""The most that fewer than three steps can carry."""
 SINGLE_LOOK_CONFIDENCE = 0.6
 """The most that averages without steps, or one scrape, can carry."""
 ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
+"""Findings, worst first."""
+FIRST = (
+    "interleaved-writers",
+    "zero-advantage",
+    "truncation",
+    "preemptions",
+    "kv-forecast",
+    "waste",
+    "validation-share",
+)
+"""Findings that change what a reader does, told before others of their severity."""
+LAST = ("serial-job", "few-steps", "unknown-columns", "impossible-value", "step-restart", "truncated-record")
+"""Findings that a reader can do without, told after others of their severity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +84,7 @@ def _choose(
         return _without_step_time(topology, setpoints, snapshot)
     causes = causes_of(topology, setpoints, snapshot, budget)
     if not causes:
-        return _Choice(Verdict.CANNOT_TELL, 0.3, "the step's phases are not in the data: neither waits nor work")
+        return _Choice(Verdict.CANNOT_TELL, 0.3, "it holds step times but not what fills them, neither waits nor work")
     return _largest(topology, snapshot, causes)
 
 
@@ -82,15 +95,15 @@ def _largest(topology: Topology, snapshot: Snapshot, causes: list[Cause]) -> _Ch
     both = all(share is not None and share <= BALANCED_IDLE for share in idle)
     others = max((c.recoverable_frac for c in causes if c.verdict is not Verdict.TRAINER_BOUND), default=0.0)
     if topology.mode is Mode.OVERLAPPED and both and others <= BALANCED_IDLE:
-        return _Choice(Verdict.BALANCED, 0.7, "both sides are idle under 10 % of the time", tuple(causes))
+        return _Choice(Verdict.BALANCED, 0.7, "both sides are idle under 10% of the time", tuple(causes))
     second = causes[1] if len(causes) > 1 else None
     lead = best.recoverable_frac - (second.recoverable_frac if second else 0.0)
     error = max(best.error_frac, second.error_frac if second else ERROR_FLOOR)
     confidence = lead / (lead + error) if lead > 0 else 0.0
     if second is not None and lead <= error:
         reason = (
-            f"{best.verdict} ({best.recoverable_frac:.0%}) and {second.verdict} ({second.recoverable_frac:.0%}) "
-            f"are closer than the error of {error:.0%}"
+            f"{best.verdict} ({best.recoverable_frac:.0%}) leads {second.verdict} ({second.recoverable_frac:.0%}) "
+            f"by less than the error of {error:.0%}"
         )
         return _Choice(Verdict.CANNOT_TELL, 0.3, reason, tuple(causes))
     return _Choice(best.verdict, confidence, best.reason, tuple(causes))
@@ -132,9 +145,8 @@ def _without_step_time(topology: Topology, setpoints: Setpoints, snapshot: Snaps
         return _Choice(inside.verdict, 0.5, f"the trainer idles {idle:.0%} of the time; {inside.reason}", (cause,))
     batch, wall = snapshot.get("batch_rollouts"), snapshot.get("rollout_s")
     if inside.verdict is Verdict.GENERATION_BOUND and batch and wall and batch / wall >= BUSY_CLIENT_PER_S:
-        reason = (
-            f"{batch / wall:.0f} rollouts/s: full engines and a slow client look the same without the engines' figures"
-        )
+        rate = f"at {batch / wall:.0f} rollouts/s"
+        reason = f"{rate} full engines and a slow client look the same without the engines' figures"
         return _Choice(Verdict.CANNOT_TELL, 0.3, reason)
     if wall is not None or inside.verdict is not Verdict.GENERATION_BOUND:
         cause = Cause(inside.verdict, inside.share_frac, 0.5, inside.reason)
@@ -172,4 +184,11 @@ def _rates(snapshot: Snapshot) -> Rates:
 
 
 def _ranked(findings: list[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(findings, key=lambda f: ORDER.index(f.severity)))
+    """Worst first; of one severity, what changes a decision before what merely concerns the reading."""
+
+    def place(finding: Finding) -> tuple[int, int]:
+        code = finding.code
+        weight = FIRST.index(code) - len(FIRST) if code in FIRST else LAST.index(code) + 1 if code in LAST else 0
+        return ORDER.index(finding.severity), weight
+
+    return tuple(sorted(findings, key=place))

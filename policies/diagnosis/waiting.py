@@ -5,8 +5,8 @@ from statistics import stdev
 from policies.base import Cause, Verdict
 from policies.diagnosis.budget import Budget
 from policies.diagnosis.generator import generator_cause
-from policies.estimators import TINY
 from simulators.plant import Mode, Setpoints, Topology
+from simulators.signals import TINY
 from simulators.snapshot import Snapshot
 
 WAITING_STEP = 0.05
@@ -61,7 +61,7 @@ def causes_of(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, budg
 def _serial(setpoints: Setpoints, snapshot: Snapshot, budget: Budget) -> list[Cause]:
     """Phases stand one after another: each could give back its own share at most."""
     sides = []
-    gen, train = budget.frac("rollout_s"), budget.frac("trainer_busy_s")
+    gen, train = budget.frac("rollout_s") + budget.frac("trainer_wait_s"), budget.frac("trainer_busy_s")
     if gen > 0.0:
         inside = generator_cause(setpoints, snapshot)
         sides.append(Cause(inside.verdict, gen, _error(snapshot, "rollout_s"), inside.reason))
@@ -86,7 +86,7 @@ def _overlapped(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bu
     if gated is not None and gated > TINY:
         recoverable, reason = gated, f"the generator is gated {gated:.0%} of the step"
     else:
-        recoverable, reason = busy, "the trainer's own work fills the step; what the generator waits is not known"
+        recoverable, reason = busy, f"its own work fills {busy:.0%} of the step; what the generator waits is not logged"
     return [generator, Cause(Verdict.TRAINER_BOUND, recoverable, error, reason)]
 
 

@@ -30,7 +30,7 @@ def advise(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds:
     chosen = [r.recommendation for r in ranked if (r.recommendation.knob, r.recommendation.direction) not in warned]
     return Advice(
         diagnosis=diagnosis,
-        recommendations=_one_per_knob(chosen) or _log_first(case),
+        recommendations=(*_one_per_knob(chosen), *_log(case)),
         do_not=do_not(case),
         missing=missing(case),
         split_curve=curve,
@@ -57,7 +57,8 @@ def _mend_learning(case: Case) -> Iterator[Ranked]:
     yield from curriculum(case)
     cut = case.get("truncated_frac_last") or case.get("truncated_frac") or 0.0
     if cut >= 0.1:
-        cap = case.topology.max_response_tokens or case.get("resp_len_max")
+        longest = max(case.snapshot.series("resp_len_max"), default=case.get("resp_len_max"))
+        cap = case.topology.max_response_tokens or longest
         reason = (
             f"{cut:.0%} of the rollouts end at the cap: raise it, or shorten the answers the reward asks for. Half an "
             "answer earns no reward, whatever the speed."
@@ -92,11 +93,11 @@ def _one_per_knob(chosen: list[Recommendation]) -> tuple[Recommendation, ...]:
     return tuple(seen.values())
 
 
-def _log_first(case: Case) -> tuple[Recommendation, ...]:
-    """Nothing can be said: the first change is to log what would."""
+def _log(case: Case) -> tuple[Recommendation, ...]:
+    """No verdict: log what would give one, after what is worth doing anyway."""
     gaps = missing(case)
     if case.verdict is not Verdict.CANNOT_TELL or not gaps:
         return ()
     names = ", ".join(m.signal for m in gaps[:3])
-    reason = f"With {names} in the log this question has an answer. {gaps[0].how_to_get_it}"
+    reason = f"This would answer the question. {' '.join(dict.fromkeys(m.how_to_get_it for m in gaps[:3]))}"
     return (Recommendation("logging", Direction.ON, None, names, "", None, reason),)

@@ -22,6 +22,7 @@ GENERATOR_SIDE = frozenset(
         Verdict.STALENESS_WASTE,
     }
 )
+"""Verdicts under which a faster generator would help."""
 UNTOLD = 0.05
 """Expected gain per unit of the share it acts on, where data cannot tell: below any gain that is worth telling."""
 GAIN_MAX = 10.0

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from policies.base import Direction, Interval, Recommendation, Verdict
+from policies.diagnosis.generator import refills
+from policies.diagnosis.waiting import BUSY_GENERATOR_IDLE
 from policies.recommendations.case import Case, Ranked, at_most, freed
 
 USABLE_GOAL = 0.9
@@ -40,12 +42,12 @@ def curriculum(case: Case) -> Iterator[Ranked]:
     gain = at_most(USABLE_GOAL / max(known, 0.01) - 1.0)
     solved, reward = case.get("solved_all_frac"), case.get("reward_mean")
     easy = (solved is not None and solved > 0.5 * (1.0 - known)) or (reward is not None and 0.8 < reward <= 1.0)
-    way = "harder tasks" if easy else "tasks the model sometimes solves"
-    most = "at most " if usable is None else ""
+    way = "harder tasks" if easy else "tasks sometimes solved"
+    most = "At most " if usable is None else ""
     reason = (
         f"{most}{known:.0%} of the groups carry advantage ({1.0 - known:.0%} do not), so a useful batch costs "
-        f"{1.0 / max(known, 0.01):.1f}x its generation. Feed {way}, or drop solved prompts before they are "
-        "generated; no GPU buys this."
+        f"{1.0 / max(known, 0.01):.1f}x its generation, which no GPU buys back. Feed {way}, or drop solved prompts "
+        "before they are generated."
     )
     risks = ("the data distribution changes",)
     yield Ranked(
@@ -83,7 +85,7 @@ def useful_frac(case: Case) -> float | None:
 def _waste(case: Case) -> Iterator[Ranked]:
     """Rollouts that are started and never trained, beyond what the advantage filter explains."""
     waste = case.get("waste_frac")
-    if waste is None:
+    if waste is None or waste >= 1.0:
         return
     useful = useful_frac(case)
     filtered = min(0.99, 1.0 - useful) if useful is not None else 0.0
@@ -174,14 +176,15 @@ def _tail(case: Case) -> Iterator[Ranked]:
     slowest, lengths = case.get("slowest_over_mean"), case.get("response_max_over_mean")
     ratio, seen = (slowest, True) if slowest is not None else (lengths, False)
     threshold = LONG_TAIL if seen else LONG_LENGTHS
-    if ratio is None or ratio < threshold:
+    if ratio is None or ratio < threshold or refills(case.setpoints, case.snapshot):
         return
     share = case.frac("rollout_s") if case.serial else case.generator_frac
     bound = freed(share * (1.0 - 1.0 / ratio) * (1.0 if seen else 0.5))
     gain = at_most(bound)
     what = "slowest rollout takes" if seen else "longest response is"
     reason = f"The {what} {ratio:.1f}x the mean: the engines run nearly empty while the batch waits for it."
-    if not case.setpoints.partial_rollout:
+    carried = not case.setpoints.partial_rollout
+    if carried:
         yield Ranked(
             gain.mean,
             Recommendation(
@@ -205,7 +208,7 @@ def _tail(case: Case) -> Iterator[Ranked]:
             "drop the slowest of each batch",
             "",
             at_most(0.8 * bound),
-            f"{reason} Start a few rollouts more than needed and drop the last.",
+            f"{'' if carried else f'{reason} '}Start a few rollouts more than a batch needs and drop the last.",
             ("biased to short answers: watch kept over attempted length",),
             data_changing=True,
         ),
@@ -219,6 +222,9 @@ def _staleness(case: Case) -> Iterator[Ranked]:
         return
     if bound is not None and bound >= FRESH_BOUND and case.verdict is not Verdict.STALENESS_WASTE:
         return
+    gated = case.get("generator_idle_frac")
+    if not dropped and gated is not None and gated <= BUSY_GENERATOR_IDLE:
+        return  # the bound never stops it
     gain = at_most(freed(case.generator_frac))
     reason = (
         f"The generator may run only {bound:.3g} batches ahead, so it stops at every update and the trainer then waits."

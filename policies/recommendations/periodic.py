@@ -12,7 +12,9 @@ WORTH_IT = 0.03
 def periodic(case: Case) -> Iterator[Ranked]:
     """Twice the interval halves the share; offloading can go altogether where memory allows."""
     yield from _evaluation(case)
-    yield from _interval(case, "checkpoint_interval", "checkpoint_s", case.setpoints.checkpoint_interval, "Checkpoints take")
+    yield from _interval(
+        case, "checkpoint_interval", "checkpoint_s", case.setpoints.checkpoint_interval, "Checkpoints take"
+    )
     yield from _weight_sync(case)
     yield from _overhead(case)
 

@@ -8,6 +8,10 @@ from simulators.plant import Mode, TrainerResize
 
 POOR_MFU = 0.3
 """Dense training reaches this on any current GPU when sequences are packed; far below it the kernels are starved."""
+WORTH_PACKING = 0.2
+"""Share of a serial step from which unpacked training is worth a word beside a slower generation."""
+DIRECTION = 1.5
+"""A known direction of unknown size stands above gains of a percent or two that are sure."""
 GAIN_MIN = 0.01
 """A split that gains less is not worth a restart."""
 
@@ -24,13 +28,12 @@ def _overlap(case: Case) -> Iterator[Ranked]:
     gen, train = case.frac("rollout_s"), case.frac("trainer_busy_s")
     if not case.serial or min(gen, train) < 0.05:
         return
-    most = (gen + train) / max(gen, train) - 1.0
     bound = freed(min(gen, train))
     gain = Interval(0.0, 0.4 * bound, 0.8 * bound)
     reason = (
-        f"Generation ({gen:.0%}) and training ({train:.0%}) take turns. Overlapped, the shorter hides: "
-        f"at most {most:+.0%} of these two ({(gen + train) / max(gen, train):.2f}x). On the same GPUs, split, it gains "
-        "only what does not scale with GPUs (tail, offload, small batches); with linear scaling nothing."
+        f"Generation ({gen:.0%}) and training ({train:.0%}) take turns; overlapped, these two are at most "
+        f"{(gen + train) / max(gen, train):.2f}x as fast. On the same GPUs, then split, the gain is what does not "
+        "scale with GPUs: tail, offload, small batches."
     )
     risks = ("samples are one version old", "the split must then be right")
     yield Ranked(
@@ -40,18 +43,24 @@ def _overlap(case: Case) -> Iterator[Ranked]:
 
 
 def _packing(case: Case) -> Iterator[Ranked]:
-    if case.verdict is not Verdict.TRAINER_BOUND or case.setpoints.packing:
-        return
+    known_off = case.setpoints.packing is False
     share, mfu = case.frac("trainer_busy_s") or 0.5, case.get("mfu")
+    beside = case.serial and known_off and share >= WORTH_PACKING
+    if case.setpoints.packing or (case.verdict is not Verdict.TRAINER_BOUND and not beside):
+        return
     if mfu is not None and mfu >= POOR_MFU:
         return
-    if mfu:
+    if mfu and known_off:
         gain: Interval | None = at_most(freed(share * (1.0 - mfu / POOR_MFU)))
         why = f"The trainer reaches an MFU of {mfu:.1%}; packed batches reach {POOR_MFU:.0%} and more."
         expected = gain.mean if gain else 0.0
     else:
         gain, expected = None, UNTOLD * share
-        why = "Padding and tiny micro-batches are the usual loss; MFU or tokens per micro-batch would tell how much."
+        told = f"Its MFU is {mfu:.1%}. " if mfu else ""
+        why = (
+            f"{told}Padding and tiny micro-batches are the usual loss; whether sequences are packed today, and tokens "
+            "per micro-batch, would tell how much."
+        )
     reason = (
         f"Training takes {share:.0%} of the step. {why} Pack sequences to a token budget, and drop gradient "
         "checkpointing where memory allows."
@@ -89,8 +98,8 @@ def _split(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:
     unproven = case.get("generator_idle_frac") is None and then > now
     reason = (
         f"{then} trainer and {point.gpus_generator} generator GPUs instead of {now} and "
-        f"{today.gpus_generator}: rates of today scaled by GPUs to the "
-        "power U[0.5, 1]. A bound without randomness: the real gain is smaller."
+        f"{today.gpus_generator}, if each side scales between the square root of its GPUs and linearly. An upper "
+        "bound, since batches vary."
     )
     if unproven:
         reason += " What the generator could do is not logged: one small step, then measure."
@@ -135,7 +144,7 @@ def _direction_only(case: Case) -> Iterator[Ranked]:
     else:
         return
     reason = (
-        "This side holds the other up, but the GPUs of each side are not in the data: give the resolved configuration "
-        "or a job file, and the gain of each split is computed."
+        "This side holds the other up. The GPUs of each side are not in the data; with the resolved configuration or a "
+        "job file the gain of each split is computed."
     )
-    yield Ranked(UNTOLD * share, Recommendation(knob, Direction.UP, None, None, "GPUs", None, reason))
+    yield Ranked(DIRECTION * UNTOLD * share, Recommendation(knob, Direction.UP, None, None, "GPUs", None, reason))

@@ -22,7 +22,10 @@ WORDS = r"""{ } [ ] ( ) ' " , : = < > \ a Name( 1 - .5 e9 nan None --flag a.b= $
 PIECES = st.sampled_from(
     [*WORDS.split(), "\n", " ", "\0", "- ", "fi\n", "EOF\n", "python train.py", "9" * 30, "\ud800", "\x85"]
 )
-TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=60).map("".join))
+STARTS = st.sampled_from(["", "{", "[", "(", "Name(", "{'a': ", "A=(", "python train.py "])
+TEXTS = st.one_of(
+    st.text(max_size=200), st.builds(lambda start, rest: start + "".join(rest), STARTS, st.lists(PIECES, max_size=60))
+)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False)
 PLAIN = st.recursive(
     SCALARS | st.text(max_size=20),

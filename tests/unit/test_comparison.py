@@ -44,6 +44,13 @@ def test_a_slower_engine_at_the_same_length_is_explained_by_pace() -> None:
     assert "B takes 1.60 times as long as A" in result.headline
 
 
+def test_a_job_that_overlaps_and_one_that_takes_turns_are_told_apart_and_nothing_is_blamed() -> None:
+    overlapped = BASE | {"step_s": 60.0, "trainer_wait_s": 20.0}
+    result = compare(side(mode=Mode.OVERLAPPED, **overlapped), side("B", **BASE))
+    assert result.headline.startswith("B (serial) takes 1.67 times as long as A (overlapped): ")
+    assert "largest part" not in result.headline
+
+
 def test_a_larger_batch_is_compared_per_rollout() -> None:
     doubled = {name: value * (1 if "len" in name else 2) for name, value in BASE.items()}
     result = compare(side(**BASE), side("B", **doubled))

@@ -63,9 +63,25 @@ def test_nan_and_infinity_in_a_printed_dict_become_unknown_when_flat():
     assert flatten(parse_python_repr("{'a': nan, 'b': -inf, 'c': 1}")) == {"a": None, "b": None, "c": 1}
 
 
-@pytest.mark.parametrize("text", ["", "   ", "{'a': 1", "{'a': 1}}", "plain words", "[" * 500, "'unclosed", "1 2"])
+@pytest.mark.parametrize(
+    "text", ["", "   ", "{'a': 1", "{'a': 1}}", "plain words", "[" * 500, "'unclosed", "1 2", "[}", "{]", "[1)"]
+)
 def test_text_that_is_no_whole_value_is_none(text):
     assert parse_python_repr(text) is None
+
+
+@pytest.mark.parametrize("text", ["N(a=}", "N(]", "N(a=[1)", "N(a={'b': 1]", "N(", "N(a=1, b=2"])
+def test_a_call_with_wrong_or_missing_brackets_is_empty(text):
+    assert parse_call_repr(text) == {}
+
+
+def test_a_value_that_is_no_python_is_its_text_up_to_the_next_comma():
+    assert parse_call_repr("N(a=see [this] one, b=8x7B, c=2025-01-02, d=2)") == {
+        "a": "see [this] one",
+        "b": "8x7B",
+        "c": "2025-01-02",
+        "d": 2,
+    }
 
 
 def test_transformers_prints_its_arguments_without_quotes():

@@ -47,12 +47,6 @@ def test_the_last_number_of_a_broken_dict_is_not_trusted():
     assert pairs.values == {"a": 1.5, "b": 2.5}
 
 
-def test_pairs_are_parted_at_the_last_colon():
-    items = linetools.split_pairs("step:2 - val/a:b/mean@1:0.5 - oops - :3")
-    assert items == [("step", "2"), ("val/a:b/mean@1", "0.5")]
-    assert linetools.numeric_pairs([("a", "np.float64(3)"), ("b", "three"), ("c", "-1")]) == {"a": 3.0, "c": -1.0}
-
-
 def test_nothing_is_evaluated():
     assert linetools.literal_in("__import__('os').getcwd()") is None
     assert linetools.literal_in("{'a': open('x')}") is None
@@ -67,7 +61,6 @@ def test_no_text_makes_a_parser_fail(text: str):
     linetools.seconds_in(text)
     linetools.literal_in(text)
     linetools.dict_numbers(text)
-    linetools.numeric_pairs(linetools.split_pairs(text))
 
 
 def test_deep_nesting_and_long_text_are_survived():

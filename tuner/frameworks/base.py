@@ -1,7 +1,7 @@
 """What an adapter says of a framework: names of signals and knobs, line formats, how to read its configuration."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from simulators.plant import Change, Mode, Setpoints, Topology
@@ -22,6 +22,11 @@ class Alias:
     """True for a running total: ingest takes differences per writer and copes with resets."""
     only: Mode | None = None
     """Use this alias only in that mode (verl's `timing_s/gen` is a phase when serial, a wait when overlapped)."""
+
+
+def exported(prefix: str, alias: Alias) -> tuple[Alias, Alias]:
+    """The alias of a Prometheus metric, spelled `prefix:name` as engines do, and `prefix_name` as re-exporters do."""
+    return replace(alias, key=f"{prefix}:{alias.key}"), replace(alias, key=f"{prefix}_{alias.key}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ NAME = "nemo-rl"
 
 TIMING = "timing/train/"
 
-BLOCK_MARKERS = ("Training Results:", "⏱️  Timing:", "=== Step ", "=== Epoch ")
+BLOCK_MARKERS = ("Training Results:", "⏱️  Timing:", "Total step time:", "=== Step ", "=== Epoch ")
 
 _HEADER = re.compile(r"^\W*(Training Results|Timing|Performance Metrics|Validation Results|Validation Timing):?\W*$")
 _BANNER = re.compile(r"(?<!=)=+ (Step|Epoch) (\d+)/")
-_BULLET = re.compile(rf"^\s*[•*-] +(.+?): *({NUMBER}) *(s|%|steps)?(?: *\([\d.]+%\))?\s*$")
+_BULLET = re.compile(rf"^\s*(?:[•*-] +)?(.+?): *({NUMBER}) *(s|%|steps)?(?: *\([\d.]+%\))?\s*$")
 _WORD = re.compile(r"[\w/.-]+")
 _RESULTS = {
     "Loss": "train/loss",
@@ -68,6 +68,10 @@ class _Block:
             found = printed_numbers(text)
             self._values |= {f"train/{key}": value for key, value in found.values.items()}
             self._cut = self._cut or found.cut
+        elif "Total step time:" in text and self._is_headless():
+            yield from self.flush()
+            self._section = "Timing"
+            yield from self.feed(line)
         elif self._section and (bullet := _BULLET.match(text)) is not None:
             if line.cut:
                 self._cut = True
@@ -79,6 +83,10 @@ class _Block:
         if section == "Training Results":
             return any(not key.startswith("timing/validation/") for key in self._values)
         return section == "Timing" and TIMING + "total_step_time" in self._values
+
+    def _is_headless(self) -> bool:
+        """True when a step's timing begins though its header is missing: cut logs, and blocks pasted by people."""
+        return not self._section or TIMING + "total_step_time" in self._values
 
     def _turn(self, what: str, number: int) -> None:
         """Step numbers of a serial run start again with each epoch: count on."""
@@ -251,9 +259,7 @@ FRAMEWORK = Framework(
         KnobKey("validation_interval", "grpo.val_period", Change.RESTART),
         KnobKey("logging", "policy.generation.vllm_cfg.enable_vllm_metrics_logger", Change.RESTART),
     ),
-    formats=(
-        LineFormat("nemo-rl-step", ("Training Results:", "⏱️  Timing:", "=== Step ", "=== Epoch "), _Block, block=True),
-    ),
+    formats=(LineFormat("nemo-rl-step", BLOCK_MARKERS, _Block, block=True),),
     signature=(
         *(TIMING + name for name in ("total_step_time", "exposed_generation", "policy_training", "idle/")),
         TIMING + "policy_and_reference_logprobs",

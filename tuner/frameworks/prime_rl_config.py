@@ -53,6 +53,7 @@ def facts_of(seen: Observed) -> tuple[Topology, Setpoints]:
         group_size=group,
         batch_rollouts=batch,
         overlap=True,
+        packing=True,  # its packer always fills micro-batches up to seq_len
         filter_zero_adv=truth(config, *_of(config, "train.filter_zero_advantages")),
         checkpoint_interval=positive(config, "ckpt.interval", "trainer.ckpt.interval", *_of(config, "ckpt.interval")),
         validation_interval=positive(config, *_of(config, "eval.interval")),

@@ -1,33 +1,26 @@
 """Every framework and engine that is read, in the order in which ties of detection are broken."""
 
-from tuner.frameworks import (
-    easyr1,
-    nemo_rl,
-    openrlhf,
-    pipelinerl,
-    prime_rl,
-    sglang,
-    slime,
-    tinker,
-    trl,
-    verl,
-    vllm,
-)
+from importlib import import_module
+
 from tuner.frameworks.base import Framework
 
-FRAMEWORKS: tuple[Framework, ...] = (
-    verl.FRAMEWORK,
-    easyr1.FRAMEWORK,
-    slime.FRAMEWORK,
-    prime_rl.FRAMEWORK,
-    trl.FRAMEWORK,
-    nemo_rl.FRAMEWORK,
-    openrlhf.FRAMEWORK,
-    pipelinerl.FRAMEWORK,
-    tinker.FRAMEWORK,
-    vllm.FRAMEWORK,
-    sglang.FRAMEWORK,
+FILES = (
+    "verl",
+    "easyr1",
+    "slime",
+    "prime_rl",
+    "trl",
+    "nemo_rl",
+    "openrlhf",
+    "pipelinerl",
+    "tinker",
+    "vllm",
+    "sglang",
 )
+"""Files of this folder that hold a FRAMEWORK; a new one is one line here."""
+
+FRAMEWORKS: tuple[Framework, ...] = tuple(import_module(f"tuner.frameworks.{name}").FRAMEWORK for name in FILES)
+"""All of them, read once."""
 
 
 def by_name(name: str) -> Framework | None:

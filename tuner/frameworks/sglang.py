@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from simulators.plant import Change, Mode, Setpoints, Topology
 from tuner.adapting import count_setting, flag_setting, plain_value, quotient, spelled
-from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
+from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed, exported
 from tuner.linetools import NUMBER
 from tuner.records import Configuration, Item, Line, Record
 from tuner.stamps import seconds_of_stamp
@@ -151,8 +151,7 @@ _LIMITS = ("max_total_num_tokens", "max_running_requests")
 
 
 def _prom(name: str, signal: str, counter: bool = False, trust: float = 1.0) -> tuple[Alias, ...]:
-    """A metric as SGLang spells it, and as a router that re-exports it does."""
-    return tuple(Alias(f"sglang{mark}{name}", signal, trust=trust, counter=counter) for mark in ":_")
+    return exported("sglang", Alias(name, signal, trust=trust, counter=counter))
 
 
 ALIASES = (

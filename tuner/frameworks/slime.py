@@ -53,8 +53,9 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
     extra: dict[str, float] = {}
     if (busy := raw.get("perf/train_time")) is not None:
         extra["trainer_busy_s"] = max(0.0, busy - raw.get("perf/data_preprocess_time", 0.0))
-    if mode is Mode.OVERLAPPED and (outside := raw.get("perf/train_wait_time")) is not None:
-        extra["trainer_wait_s"] = max(0.0, outside - sum(raw.get(key, 0.0) for key in OUTSIDE_TRAIN))
+    if (outside := raw.get("perf/train_wait_time")) is not None:
+        starved = max(0.0, outside - sum(raw.get(key, 0.0) for key in OUTSIDE_TRAIN))
+        extra["rollout_s" if mode is Mode.SERIAL else "trainer_wait_s"] = starved
     if "perf/step_time" in raw and "perf/save_model_time" not in raw and not record.cut:
         extra["checkpoint_s"] = 0.0  # the timer exists only in rollouts that saved
     generation = raw.get("perf/rollout_time")

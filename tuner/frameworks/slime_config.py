@@ -21,6 +21,8 @@ def mode_of(seen: Observed) -> Mode:
         return Mode.OVERLAPPED
     if script.startswith("train.py"):
         return Mode.SERIAL
+    if seen.values.get("perf/sleep_time", 0.0) > 0.0 and seen.values.get("perf/wake_up_time", 0.0) > 0.0:
+        return Mode.SERIAL  # the trainer leaves its GPUs to the engines and comes back
     rollout_s, train_s = seen.values.get("perf/rollout_time", 0.0), seen.values.get("perf/train_time", 0.0)
     step_s = seen.values.get("perf/step_time", 0.0)
     if not (rollout_s > 0.0 and train_s > 0.0 and step_s > 0.0):

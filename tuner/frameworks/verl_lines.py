@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tuner.config_text import parse_block, parse_overrides
-from tuner.linetools import dict_numbers, numeric_pairs, split_pairs
+from tuner.linetools import dict_numbers, number_in
 from tuner.records import Configuration, Item, Line, Record, Remark
 
 PAIRS_MIN = 3
@@ -15,7 +15,8 @@ PAIRS_MIN = 3
 BLOCK_CHARS_MAX = 1 << 20
 """A printed configuration is far shorter; a longer block is given up."""
 
-_START = re.compile(r"(?<![\w/:])step:(\d{1,12})(?= - )")
+_START = re.compile(r"step:(?<![\w/:]step:)(\d{1,12})(?= - )")
+"""Starts with plain letters and looks back from behind them: a search skips to those letters."""
 _KEY = re.compile(r"[A-Za-z_][\w.@+%-]*(?:/[^\s:/]+)+")
 FAMILY = (
     *("actor/", "critic/", "timing_s/", "timing_per_token_ms/", "perf/", "training/", "fully_async/"),
@@ -44,21 +45,38 @@ class StepLines:
 
 
 def _piece(text: str, line: Line, step: int | None, whole_end: bool) -> Iterator[Record]:
-    pairs = [(key, value) for key, value in split_pairs(text) if _is_key(key)]
-    values = numeric_pairs(pairs)
+    values, last_key = _pairs(text)
     if step is None and (len(values) < PAIRS_MIN or not any(key.startswith(FAMILY) for key in values)):
         return
     headless = step is None
     torn = not whole_end and (_breaks_off(values) or (line.cut and not headless))
-    if torn and pairs:
-        values.pop(pairs[-1][0], None)
+    if torn:
+        values.pop(last_key, None)
     if values:
         yield Record(values, step, line.time_s, _labels(line), "verl", cut=torn or headless)
 
 
+def _pairs(text: str) -> tuple[dict[str, float], str]:
+    """The numbers of a ` - ` list of `key:number` under verl's kind of keys, and the last such key, number or not."""
+    values: dict[str, float] = {}
+    last_key = ""
+    for item in text.split(" - "):
+        before, _, after = item.rpartition(":")
+        key = _key_in(before)
+        if not key:
+            continue
+        last_key = key
+        number = number_in(after)
+        if number is not None:
+            values[key] = number
+    return values, last_key
+
+
 @lru_cache(maxsize=4096)
-def _is_key(text: str) -> bool:
-    return _KEY.fullmatch(text) is not None
+def _key_in(text: str) -> str:
+    """The key that the text is; empty when it is none. Each step repeats the same keys."""
+    key = text.strip()
+    return key if _KEY.fullmatch(key) else ""
 
 
 def _breaks_off(values: dict[str, float]) -> bool:

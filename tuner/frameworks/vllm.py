@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from simulators.plant import Change, Mode, Setpoints, Topology
 from tuner.adapting import count_setting, plain_value, quotient, spelled
-from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
+from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed, exported
 from tuner.linetools import NUMBER
 from tuner.records import Configuration, Item, Line, Record
 from tuner.stamps import seconds_of_stamp
@@ -134,8 +134,7 @@ def _whole(digits: str) -> int:
 
 
 def _prom(name: str, signal: str, counter: bool = False, trust: float = 1.0) -> tuple[Alias, ...]:
-    """A metric as vLLM spells it and as exporters do that allow no colon."""
-    return tuple(Alias(f"vllm{mark}{name}", signal, trust=trust, counter=counter) for mark in ":_")
+    return exported("vllm", Alias(name, signal, trust=trust, counter=counter))
 
 
 ALIASES = (
@@ -184,8 +183,10 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
 
     Given a record of differences between two scrapes the same quotients are the means between them.
     """
-    values = {key.replace("vllm_", "vllm:", 1): value for key, value in record.values.items()}
+    values = {f"vllm:{key[5:]}": value for key, value in record.values.items() if key.startswith(("vllm:", "vllm_"))}
     extra: dict[str, float] = {}
+    if not values:
+        return extra
     for signal, names in HISTOGRAMS:
         means = (quotient(values, f"vllm:{name}_sum", f"vllm:{name}_count") for name in names)
         mean = next((m for m in means if m is not None), None)

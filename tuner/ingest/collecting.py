@@ -88,7 +88,7 @@ class Collector:
             keys.update(record.values)
             self.latest.setdefault(name, {}).update(record.values)
         if record.cut:
-            self._remark(Remark("truncated-record", "A record starts or ends in the middle.", record.origin))
+            self._remark(Remark("truncated-record", "Its line starts or ends in the middle.", record.origin))
         if framework.engine:
             self._engine(name).add(record)
         else:

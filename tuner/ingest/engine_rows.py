@@ -17,6 +17,9 @@ REPLICAS_MAX = 4096
 NOT_A_REPLICA = frozenset({"writer", "le", "quantile"})
 """Labels that do not tell engines apart."""
 
+Replica = tuple[tuple[str, str], ...]
+"""Labels and their values, sorted."""
+
 
 class EngineRows:
     """Folds replicas as they report: a round ends when a replica speaks again, and becomes one row of the pool."""
@@ -25,10 +28,10 @@ class EngineRows:
         self._matcher = matcher
         self._provenance = provenance
         self._history = History(lambda name: SIGNALS[name].over, last)
-        self._states: dict[str, tuple[int, dict[str, float]]] = {}
-        self._before: dict[str, RawRow] = {}
-        self._spoken: dict[str, set[str]] = {}
-        self._copies: dict[str, str] = {}
+        self._states: dict[Replica, tuple[int, dict[str, float]]] = {}
+        self._before: dict[Replica, RawRow] = {}
+        self._spoken: dict[Replica, set[str]] = {}
+        self._copies: dict[Replica, Replica] = {}
         self._round = 0
         self._time_s: float | None = None
         self.rows_seen = 0
@@ -51,7 +54,7 @@ class EngineRows:
         self._states[replica] = (self._round, {**state, **values})
         self._time_s = record.time_s if record.time_s is not None else self._time_s
 
-    def _remember(self, replica: str, raw: RawRow) -> None:
+    def _remember(self, replica: Replica, raw: RawRow) -> None:
         """The last raw values of a replica, for its totals: kept per key, since lines differ in what they say."""
         before = self._before.get(replica)
         values = {**before.values, **raw.values} if before is not None else raw.values
@@ -59,11 +62,11 @@ class EngineRows:
             return
         self._before[replica] = RawRow(values, None, raw.time_s, None)
 
-    def _replica(self, labels: Mapping[str, str]) -> str | None:
+    def _replica(self, labels: Mapping[str, str]) -> Replica | None:
         """The engine behind a label set; None for a copy of an engine that another rank already speaks for."""
         copies = self._matcher.framework.copy_labels
-        engine = repr(sorted((k, v) for k, v in labels.items() if k not in copies and k not in NOT_A_REPLICA))
-        rank = repr(sorted((k, v) for k, v in labels.items() if k in copies))
+        engine = tuple(sorted((k, v) for k, v in labels.items() if k not in copies and k not in NOT_A_REPLICA))
+        rank = tuple(sorted((k, v) for k, v in labels.items() if k in copies))
         if len(self._copies) >= REPLICAS_MAX and engine not in self._copies:
             return None
         return engine if self._copies.setdefault(engine, rank) == rank else None
@@ -73,7 +76,7 @@ class EngineRows:
         if not any(self._spoken.values()):
             return
         alive = [values for seen, values in self._states.values() if self._round - seen < SILENT_CYCLES]
-        names = {name for values in alive for name in values}
+        names = sorted({name for values in alive for name in values})
         pool = {n: fold_values(SIGNALS[n].across, (v[n] for v in alive if n in v)) for n in names}
         pool.setdefault("engines", float(sum("running" in values for values in alive)))
         if pool["engines"] == 0.0:

@@ -12,6 +12,7 @@ from tuner.errors import SourceError
 from tuner.frameworks.base import KnobKey, Observed
 from tuner.ingest.collecting import Collected
 from tuner.ingest.history import RawRow
+from tuner.ingest.lately import lately
 from tuner.ingest.matching import NEUTRAL, Matcher, configured_by
 from tuner.ingest.merging import better, merge_engines, merge_sources, stated_facts
 from tuner.ingest.translating import Provenance, translate_rows
@@ -68,6 +69,8 @@ class Joiner:
     remarks: tuple[Remark, ...]
     asked: str
     """The options that narrow what is read, as typed; empty where there are none."""
+    last_s: float | None = None
+    """Only the rows of the last seconds count."""
 
     def reading(self, done: Sequence[SourceRead]) -> Reading:
         """The whole reading; raises SourceError when no source held a record that means anything."""
@@ -82,7 +85,8 @@ class Joiner:
         rows, notes = self._rows(trainer, topology.mode, done)
         if trainer == NEUTRAL.name and topology.mode is Mode.UNKNOWN:
             topology = replace(topology, mode=mode_of_rows(rows))
-        engines = merge_engines([r for s in done for r in s.collected.engine_rows.values()])
+        rows = lately(rows, self.last_s)
+        engines = lately(merge_engines([r for s in done for r in s.collected.engine_rows.values()]), self.last_s)
         notes += [n for s in done for n in s.collected.notes] + self._impossible()
         notes += self._foreign({owner, engine}, configurations)
         notes += [Note(r.code, r.detail) for r in self.remarks]
@@ -158,6 +162,8 @@ class Joiner:
             beside = self.matchers[engine].framework.facts(self._observed(engine, done, configurations))
             topology = better(topology, replace(beside[0], mode=Mode.UNKNOWN, framework=None))
             setpoints = better(setpoints, beside[1])
+        if topology.gpus_total is None and setpoints.gpus_trainer and setpoints.gpus_generator:
+            topology = replace(topology, gpus_total=setpoints.gpus_trainer + setpoints.gpus_generator)
         mode = topology.mode if topology.mode is not Mode.UNKNOWN else framework.mode(observed)
         return replace(topology, mode=mode), setpoints
 

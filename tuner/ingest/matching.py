@@ -4,14 +4,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 from simulators.signals import SIGNALS, Fold
+from simulators.window import RARE
 from tuner.frameworks.base import Alias, Framework
 
 KEYS_MAX = 10_000
 """Keys remembered; a file with more invents a key per row."""
 SIGNATURE_WEIGHT = 3
 """A key that only one framework writes counts as this many shared ones."""
-RARE_EVENTS = frozenset({"validation_s", "checkpoint_s"})
-"""Absent from a step means that it did not happen there."""
 NEUTRAL = Framework(
     name="neutral",
     aliases=tuple(Alias(name, spec.name) for spec in SIGNALS.values() for name in (spec.name, *spec.also)),
@@ -56,7 +55,7 @@ class Matcher:
 
     def _fold_of(self, key: str) -> Fold:
         for _, alias in self.aliases(key):
-            if alias.signal in RARE_EVENTS:
+            if alias.signal in RARE:
                 return Fold.SUM
             return Fold.LAST if alias.counter else SIGNALS[alias.signal].over
         return Fold.MEAN

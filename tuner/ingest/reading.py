@@ -10,6 +10,7 @@ from tuner.frameworks.base import Framework
 from tuner.frameworks.registry import FRAMEWORKS
 from tuner.ingest.collecting import Collector, Span
 from tuner.ingest.joining import Joiner, Reading, SourceRead
+from tuner.ingest.lately import duration_s
 from tuner.ingest.matching import NEUTRAL, Detector, Matcher
 from tuner.ingest.translating import Provenance
 from tuner.records import Remark
@@ -54,14 +55,15 @@ def read(
     asked = f"--framework {framework}" if framework != "auto" else ""
     if since is not None:
         asked = " ".join(filter(None, (asked, f"--since {since}")))
-    return Joiner(matchers, provenance, config, tuple(remarks), asked).reading(done)
+    last_s = duration_s(str(last)) if last is not None else None
+    return Joiner(matchers, provenance, config, tuple(remarks), asked, last_s).reading(done)
 
 
 def span_of(since: str | None, last: int | str | None) -> Span:
-    """`--since` is a step or an ISO time; `--last` a number of steps."""
+    """`--since` is a step or an ISO time; `--last` a number of steps or a duration, which the joiner cuts off."""
     count = _whole(str(last)) if last is not None else None
-    if last is not None and not count:
-        raise ConfigError(f"--last {str(last)[:40]}: must be a number of steps, at least 1")
+    if last is not None and not count and duration_s(str(last)) is None:
+        raise ConfigError(f"--last {str(last)[:40]}: must be a number of steps (50) or a duration (90s, 10m, 2h, 1d)")
     if since is None:
         return Span(last=count)
     step = _whole(since)

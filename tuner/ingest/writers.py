@@ -12,6 +12,8 @@ WRITERS_MAX = 64
 """More than this many step counters in one file is no run any more."""
 OPEN_STEPS = 8
 """Steps that may still be added to: two processes report one step at different times (generator ahead of trainer)."""
+BUFFERED_STEPS = 32
+"""Steps that one of two writers may hold back before its buffer is written; longer silence is an end."""
 SMALL_ROWS = 256
 """Rows kept of the fifth writer and later ones, so that many writers do not cost many memories."""
 
@@ -91,8 +93,21 @@ class Writers:
         if step is None:
             return max(self._writers, key=lambda w: w.last_index, default=None)
         joining = next((w for w in self._writers if w.takes(record, step)), None)
+        if joining is not None:
+            return joining
         below = [w for w in self._writers if w.newest is None or w.newest < step]
-        return joining or max(below, key=lambda w: (_newest(w), -w.last_index), default=None)
+        if len(below) > 1:
+            below = [w for w in below if not self._is_over(w)] or below
+        return max(below, key=lambda w: (_newest(w), -w.last_index), default=None)
+
+    def _is_over(self, writer: Writer) -> bool:
+        """True when a restarted run took its place: it passes the step where the writer stopped without joining it.
+
+        A second live writer starts where the first did, and is silent for no longer than a buffer fills.
+        """
+        started = writer.first_step if writer.first_step is not None else -1
+        since = [w for w in self._writers if w.first_index > writer.last_index and w.rows_seen > 1]
+        return any(w.rows_seen > BUFFERED_STEPS or (w.first_step or 0) > started for w in since)
 
     def _new(self) -> Writer | None:
         if len(self._writers) >= WRITERS_MAX:

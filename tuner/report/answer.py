@@ -1,12 +1,12 @@
 """From what was read and decided to the answer: every number checked, every knob under the framework's own key."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 
 from policies.base import Advice, Recommendation
 from simulators.cost import Spending
-from simulators.plant import Setpoints, Topology
+from simulators.plant import Change, Setpoints, Topology
 from simulators.snapshot import Snapshot
 from tuner import answers
 from tuner.frameworks.base import KnobKey
@@ -54,7 +54,7 @@ def build(material: Material) -> answers.Answer:
             for f in diagnosis.findings
         ],
         recommendations=[
-            _recommendation(rank, r, material.knobs.get(r.knob))
+            _recommendation(rank, r, _key_of(r, material.knobs.get(r.knob)), material.topology.restart_s)
             for rank, r in enumerate(material.advice.recommendations, start=1)
         ],
         do_not=[answers.DoNot(knob=d.knob, direction=d.direction, reason=d.reason) for d in material.advice.do_not],
@@ -102,10 +102,26 @@ def _signals(snapshot: Snapshot) -> dict[str, answers.Signal]:
     }
 
 
-def _recommendation(rank: int, r: Recommendation, key: KnobKey | None) -> answers.Recommendation:
+TOPICS = {"graphs": ("eager", "graph"), "prefill": ("batched-tokens", "batched_tokens", "prefill")}
+"""A framework's key of the engine settings names one of many: a proposal about another must not carry it."""
+
+
+def _key_of(r: Recommendation, key: KnobKey | None) -> KnobKey | None:
+    """The framework's key where it is about what is proposed; an engine setting without one still needs a restart."""
+    if key is None or r.knob != "engine_settings":
+        return key
+    parts = next((parts for topic, parts in TOPICS.items() if topic in str(r.proposed).lower()), ())
+    return key if any(part in key.key for part in parts) else replace(key, key="", note="")
+
+
+def _recommendation(
+    rank: int, r: Recommendation, key: KnobKey | None, restart_s: float | None
+) -> answers.Recommendation:
     gain = None if r.gain_frac is None else (r.gain_frac.low, r.gain_frac.mean, r.gain_frac.high)
     change = r.change if r.change is not None or key is None else key.change
-    notes = (r.cost_note, "" if key is None else key.note)
+    restarts = change is Change.RESTART and r.cost_s is None
+    note = "a restart from checkpoint" if restarts and not r.cost_note else r.cost_note
+    notes = (note, "" if key is None else key.note)
     return answers.Recommendation(
         rank=rank,
         knob=r.knob,
@@ -113,13 +129,15 @@ def _recommendation(rank: int, r: Recommendation, key: KnobKey | None) -> answer
         current=_plain(r.current),
         proposed=_plain(r.proposed),
         unit=r.unit,
-        key=None if key is None else key.key,
+        key=(key.key or None) if key is not None else None,
         change=change,
         data_changing=r.data_changing or (key is not None and key.data_changing),
         gain_frac=None
         if gain is None or not all(isfinite(g) for g in gain)
         else answers.Interval(low=gain[0], mean=gain[1], high=gain[2]),
-        cost=answers.ChangeCost(seconds=finite(r.cost_s), note="; ".join(n for n in notes if n)),
+        cost=answers.ChangeCost(
+            seconds=finite(restart_s if restarts else r.cost_s), note="; ".join(n for n in notes if n)
+        ),
         reason=r.reason,
         risks=list(r.risks),
     )

@@ -60,7 +60,7 @@ def render(c: answers.Compared, screen: Screen) -> str:
         unit = "s a rollout" if c.basis == "rollout" else "s a step"
         lines.append("What explains the difference (B - A):")
         rows = [
-            (f"{p.seconds:+.3g} {unit}", "" if p.share is None else f"{100 * p.share:+.0f} %", _say(p))
+            (f"{p.seconds:+.3g} {unit}", "" if p.share is None else f"{100 * p.share:+.0f}%", _say(p))
             for p in c.contributions[:SHOWN]
             if p.seconds
         ]

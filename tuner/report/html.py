@@ -35,6 +35,7 @@ def render(answer: Answer, material: Material) -> str:
         job_line=words.job_line(answer),
         left_out=words.left_out(answer),
         cost=words.cost_line(answer),
+        warnings=words.warnings(answer),
         pictures=pictures_of(material),
         findings=words.worst_first(answer.findings),
         recommendations=[(r, *words.move(r), words.takes_effect(r)) for r in answer.recommendations],

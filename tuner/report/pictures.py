@@ -168,7 +168,7 @@ def _split_tip(p: SplitPoint) -> str:
     r = p.throughput
     split_up = f"{p.gpus_trainer} trainer + {p.gpus_generator} generator GPUs"
     note = f"; {p.note}" if p.note else "" if p.legal else "; not legal"
-    return f"{split_up}: {r.mean:.0%} of now (80 %: {r.low:.0%} to {r.high:.0%}){note}"
+    return f"{split_up}: {r.mean:.0%} of now (80%: {r.low:.0%} to {r.high:.0%}){note}"
 
 
 def _svg(ident: str, label: str, width: int, body: Iterable[str]) -> str:
@@ -187,7 +187,7 @@ def _grid(frame: Frame, grid: Sequence[float], share: bool) -> str:
     parts = []
     for value in grid:
         y = frame.y(value)
-        label = f"{value:.0%}".replace("%", " %") if share else figure(value)
+        label = f"{value:.0%}" if share else figure(value)
         parts.append(f'<line class="grid" x1="{LEFT}" y1="{y}" x2="{frame.width - RIGHT}" y2="{y}"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{label}</text>')
     return "".join(parts)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import fmean
 
 from policies.base import Phase, SplitCurve, SplitPoint
 from policies.diagnosis.budget import NAMES
@@ -100,7 +99,7 @@ DRIFT = (
 ENGINES = (
     Plan("engine", "Requests in the engines", "A queue inside the engines means that they are full.", "requests",
          ("running", "queued", "running_limit")),
-    Plan("kv", "KV cache in use", "Near 100 % the engines preempt or refuse.", "share",
+    Plan("kv", "KV cache in use", "Near 100% the engines preempt or refuse.", "share",
          ("kv_usage_frac", "prefix_hit_frac"), share=True),
     Plan("tokens", "Tokens per second", "Prompt tokens are prefill, generated tokens are decode.", "tokens/s",
          ("prompt_tokens_per_s", "decode_tokens_per_s")),
@@ -164,7 +163,7 @@ def phases(row: Row, mode: Mode) -> dict[str, float]:
     if step is None:
         return {}
     found = {}
-    for name in phases_of(mode):
+    for name in phases_of(mode, row.values):
         value = row.values.get(name)
         if name == "trainer_busy_s" and value is None:
             parts = [row.values[n] for n in ("update_s", "logprob_s") if n in row.values]
@@ -251,7 +250,7 @@ def _ends_table(series: Iterable[Series], unit: str, how: Callable[[float], str]
     rows = []
     for s in series:
         known = [v for v in s.values if v is not None]
-        rows.append((s.name, how(known[0]), how(known[-1]), how(fmean(known))))
+        rows.append((s.name, how(known[0]), how(known[-1]), how(sum(v / len(known) for v in known))))
     name = "" if unit == "1" else unit
     return Table((name, "first", "last", "mean"), tuple(rows))
 
@@ -280,11 +279,11 @@ def _split(curve: SplitCurve | None) -> Picture | None:
         )
         for p in curve.points
     )
-    note = "Rollouts per second as a share of now for every split (trainer : generator); the band is the 80 % interval."
+    note = "Rollouts per second as a share of now for every split (trainer : generator); the band is the 80% interval."
     if any(not p.legal for p in curve.points):
         note += " Hollow: not legal for this framework."
     wide, narrow = pictures.split(curve, "split", WIDE), pictures.split(curve, "split-n", NARROW)
-    table = Table(("split", "of now", "80 %", ""), rows)
+    table = Table(("split", "of now", "80%", ""), rows)
     return Picture("split", "Throughput against split", note, wide, narrow, (), table)
 
 

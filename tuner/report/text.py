@@ -34,6 +34,11 @@ LEAST = Room(3, 1, 1, 1, 1)
 WISHES = ("lines", "why", "missing", "do_not", "recommendations") * 5
 """What is shown more of while the screen has room, in this order."""
 
+FIRST_MORE = 2
+"""Lines by which the first change may be longer than an entry: it is the one that is acted on."""
+TOLD_ELSEWHERE = "serial-job"
+"""A finding that the part `Do not` repeats with its consequence."""
+
 COLOURS = {"critical": "1;31", "warning": "33", "good": "32", "head": "1", "dim": "2"}
 INDENT = 9
 """Columns taken by the label of a part."""
@@ -67,22 +72,28 @@ def _lines(answer: Answer, screen: Screen, room: Room, budget: Sequence[Phase]) 
     if answer.cost is not None:
         yield from _entry("Cost", words.cost_line(answer), width, room.lines)
     yield from _table(answer.recommendations, screen, width, room)
-    yield from _part("Why", [_why(f) for f in words.worst_first(answer.findings)], width, room.why, room.lines)
-    do_not = [f"{d.knob} {d.direction}: {d.reason}" for d in answer.do_not]
+    yield from _part(
+        "Why",
+        [_why(f) for f in words.worst_first(answer.findings) if f.code != TOLD_ELSEWHERE],
+        width,
+        room.why,
+        room.lines,
+    )
+    do_not = [f"{what}: {why}" for what, why in words.warnings(answer)]
     yield from _part("Do not", do_not, width, room.do_not, room.lines)
-    missing = [f"{m.signal}: {m.why_it_matters.rstrip('.')}. To get it: {m.how_to_get_it}" for m in answer.missing]
-    yield from _part("Missing", missing, width, room.missing, room.lines)
+    yield from _part("Missing", words.gaps(answer), width, room.missing, room.lines)
     if answer.window.dropped_steps:
         yield from _entry("Note", words.left_out(answer), width, room.lines)
 
 
 def _budget(budget: Sequence[Phase]) -> str:
     shares = [(p.name.removesuffix("_s").replace("_", " "), p.frac) for p in budget if p.frac >= 0.005]
-    return ", ".join(f"{name} {frac:.0%}".replace("%", " %") for name, frac in shares)
+    return ", ".join(f"{name} {frac:.0%}" for name, frac in shares)
 
 
 def _why(finding: Finding) -> str:
-    return f"{finding.title.rstrip('.')}. {finding.detail}" if finding.detail else finding.title
+    detail = finding.detail[:1].upper() + finding.detail[1:]
+    return f"{finding.title.rstrip('.')}. {detail}" if detail else finding.title
 
 
 def _table(recommendations: Sequence[Recommendation], screen: Screen, width: int, room: Room) -> Iterable[str]:
@@ -91,12 +102,13 @@ def _table(recommendations: Sequence[Recommendation], screen: Screen, width: int
         yield "Nothing to change is recommended from this data."
         return
     shown = recommendations[: room.recommendations]
-    head = ("#", "change", "now", "proposed", "takes effect", "predicted gain (80 %)")
+    head = ("#", "change", "now", "proposed", "takes effect", "predicted gain (80%)")
     rows = [
         (str(r.rank), f"{r.knob} {r.direction}", *words.move(r), words.takes_effect(r), words.gain(r.gain_frac))
         for r in shown
     ]
     widths = [min(28, max(len(row[i]) for row in [head, *rows])) for i in range(len(head))]
+    widths[PROPOSED] = min(20, widths[PROPOSED])
     spare = width - sum(widths) - 2 * (len(widths) - 1)
     widths[PROPOSED] = min(max(len(row[PROPOSED]) for row in [head, *rows]), widths[PROPOSED] + max(0, spare))
     tabular = sum(widths) + 2 * (len(widths) - 1) <= width
@@ -106,7 +118,8 @@ def _table(recommendations: Sequence[Recommendation], screen: Screen, width: int
     for r, row in zip(shown, rows, strict=True):
         lines = [_row(row, widths)] if tabular else textwrap.wrap(_sentence(row), width, subsequent_indent="   ")
         yield from (_ink(line, "head", screen) for line in lines)
-        yield from (f"   {line}" for line in _clip(_because(r), width - 3, room.lines))
+        lines_of_it = room.lines + FIRST_MORE * (r is shown[0])
+        yield from (f"   {line}" for line in _clip(_because(r), width - 3, lines_of_it))
     if len(recommendations) > len(shown):
         yield f"   and {len(recommendations) - len(shown)} more: --json or --html"
 

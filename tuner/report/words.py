@@ -5,6 +5,10 @@ from collections.abc import Iterable
 from tuner import answers
 
 UNKNOWN = "?"
+MORE = {"up": "more", "down": "fewer"}
+"""What is proposed where no number can be."""
+VERBS = {"up": "raise", "down": "lower", "on": "turn on", "off": "turn off", "set": "change"}
+"""A direction as an order."""
 
 
 def figure(value: answers.Value) -> str:
@@ -25,7 +29,7 @@ def figure(value: answers.Value) -> str:
 
 
 def with_unit(value: float | None, unit: str) -> str:
-    """`41.3 s`, `29 %` for a share, `?` when unknown."""
+    """`41.3 s`, `?` when unknown."""
     if value is None:
         return UNKNOWN
     if unit == "1":
@@ -34,15 +38,20 @@ def with_unit(value: float | None, unit: str) -> str:
 
 
 def percent(frac: float | None) -> str:
-    return UNKNOWN if frac is None else f"{100 * frac:.3g} %"
+    return UNKNOWN if frac is None else f"{100 * frac:.3g}%"
 
 
 def gain(interval: answers.Interval | None) -> str:
-    """`+12 % (6..19)`, the 80 % interval in brackets."""
+    """`+12% (6..19)`, the 80% interval in brackets."""
     if interval is None:
         return "not tellable"
     low, mean, high = (100 * v for v in (interval.low, interval.mean, interval.high))
-    return f"{mean:+.2g} % ({low:.2g}..{high:.2g})" if abs(mean) < 100 else f"{mean:+.0f} % ({low:.0f}..{high:.0f})"
+    return f"{'+' if mean > 0 else ''}{_short(mean)}% ({_short(low)}..{_short(high)})"
+
+
+def _short(value: float) -> str:
+    """Two figures, never in powers of ten: `5.5`, `88`, `160`."""
+    return f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}"
 
 
 def usd(value: float | None, per: str) -> str:
@@ -51,14 +60,14 @@ def usd(value: float | None, per: str) -> str:
 
 def move(r: answers.Recommendation) -> tuple[str, str]:
     """The values now and proposed, with the unit on the second."""
-    unit = "" if r.unit in ("", "1") or isinstance(r.proposed, bool | str) or r.proposed is None else f" {r.unit}"
-    proposed = str(r.direction) if r.proposed is None else figure(r.proposed)
-    return figure(r.current), f"{proposed}{unit}"
+    unit = "" if r.unit in ("", "1") or isinstance(r.proposed, bool | str) else f" {r.unit}"
+    proposed = MORE.get(str(r.direction), str(r.direction)) if r.proposed is None else figure(r.proposed)
+    return "unknown" if r.current is None else figure(r.current), f"{proposed}{unit}"
 
 
 def takes_effect(r: answers.Recommendation) -> str:
     if r.change is None:
-        return UNKNOWN
+        return "unknown"
     seconds = "" if not r.cost.seconds else f", {figure(r.cost.seconds)} s"
     return {"boundary": "next step"}.get(str(r.change), str(r.change)) + seconds
 
@@ -87,6 +96,8 @@ def job_line(answer: answers.Answer) -> str:
         span = f" ({'..'.join(ends)})" if ends else ""
         seconds = f", {figure(window.seconds)} s" if window.seconds is not None else ""
         parts.append(f"{window.steps:,} step{'s' * (window.steps != 1)}{span}{seconds}")
+    elif window.seconds:
+        parts.append(f"{figure(window.seconds)} s of engine figures")
     return "; ".join(parts)
 
 
@@ -126,3 +137,23 @@ def cost_line(answer: answers.Answer) -> str:
 def worst_first(findings: Iterable[answers.Finding]) -> list[answers.Finding]:
     order = {"critical": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda f: order[str(f.severity)])
+
+
+def warnings(answer: answers.Answer) -> list[tuple[str, str]]:
+    """(what not to do, why), one for each reason: `raise gpus_generator or max_in_flight`."""
+    moves: dict[str, dict[str, list[str]]] = {}
+    for d in answer.do_not:
+        moves.setdefault(d.reason, {}).setdefault(VERBS[str(d.direction)], []).append(d.knob)
+    return [
+        (", ".join(f"{verb} {' or '.join(knobs)}" for verb, knobs in verbs.items()), reason)
+        for reason, verbs in moves.items()
+    ]
+
+
+def gaps(answer: answers.Answer) -> list[str]:
+    """What to log, in order; what one step brings is told together, and what a recommendation says is not repeated."""
+    said = " ".join(r.reason for r in answer.recommendations if r.knob == "logging")
+    signals: dict[str, list[str]] = {}
+    for m in (m for m in answer.missing if m.how_to_get_it not in said):
+        signals.setdefault(m.how_to_get_it, []).append(m.signal)
+    return [f"{', '.join(names)}: {how}" for how, names in signals.items()]

@@ -40,10 +40,7 @@ def flatten(row: Mapping[str, object]) -> Flat:
     flat = Flat()
     _walk(_unwrapped(row), "", flat, 0)
     flat.step = step_of(row, flat.values)
-    for key in TIME_KEYS:
-        flat.time_s = time_of(row.get(key))
-        if flat.time_s is not None:
-            break
+    flat.time_s = next((time_s for key in TIME_KEYS if key in row and (time_s := time_of(row[key])) is not None), None)
     for key in LABEL_KEYS:
         value = row.get(key)
         if isinstance(value, str) and value:
@@ -107,13 +104,11 @@ def _walk(row: Mapping[str, object], front: str, flat: Flat, depth: int) -> None
         if len(flat.values) >= KEYS_MAX:
             return
         name = front + printable(str(key)[:300])
-        if isinstance(value, Mapping):
-            if depth < DEPTH_MAX:
-                _walk(value, f"{name}/", flat, depth + 1)
-            continue
-        number = number_of(value)
+        number = value if type(value) is float else number_of(value)
         if number is not None:
             flat.values[name] = number
+        elif isinstance(value, Mapping) and depth < DEPTH_MAX:
+            _walk(value, f"{name}/", flat, depth + 1)
 
 
 def _iso_s(text: str) -> float | None:

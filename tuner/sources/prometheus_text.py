@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isnan
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from tuner.errors import SourceError
 from tuner.records import Configuration, Item, Record, Remark
 from tuner.sources.base import Format, Kind, Opened
@@ -163,6 +161,8 @@ def _add(reading: _Reading, series: _Series, value: float, number: int) -> None:
 @lru_cache(maxsize=20_000)
 def series_of(text: str) -> _Series | None:
     """The name and labels before a sample's value; None when they are not well formed."""
+    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415  (loads a web server with it)
+
     try:
         families = list(text_string_to_metric_families(f"{text} 0\n"))
     except (ValueError, IndexError, KeyError):

@@ -19,7 +19,7 @@ BLOCK = (
 
 
 def test_an_asynchronous_block_is_one_record(read_console, neutral):
-    [record] = read_console(FRAMEWORK, "nemo_rl/async-2025-09/console.txt").records
+    [record] = read_console(FRAMEWORK, "nemo-rl/async-2025-09/console.txt").records
     signals = neutral(FRAMEWORK, record, Mode.OVERLAPPED)
     assert signals["trainer_wait_s"] / signals["step_s"] == pytest.approx(0.4887, rel=1e-3)
     assert (signals["update_s"], signals["logprob_s"], signals["weight_sync_s"]) == (25.05, 4.78, 0.13)

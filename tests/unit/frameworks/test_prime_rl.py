@@ -19,7 +19,7 @@ def rows(path: str) -> list[Record]:
 
 
 def test_a_generation_paced_orchestrator(read_console, neutral):
-    records = read_console(FRAMEWORK, "prime_rl/pr-1318/console.log").records
+    records = read_console(FRAMEWORK, "prime-rl/pr-1318/console.log").records
     signals = [neutral(FRAMEWORK, record, OVERLAPPED) for record in records]
     assert [record.step for record in records] == [13, 14, 15, 16, 17, 28, 29, 30, 31, 32]
     first, second = (512 * 5 / sum(s["step_s"] for s in part) for part in (signals[:5], signals[5:]))
@@ -29,14 +29,14 @@ def test_a_generation_paced_orchestrator(read_console, neutral):
 
 
 def test_lines_that_break_off_lose_the_last_number_only(read_console):
-    records = read_console(FRAMEWORK, "prime_rl/pr-1318/console.log").records
+    records = read_console(FRAMEWORK, "prime-rl/pr-1318/console.log").records
     assert [record.step for record in records if record.cut] == [17, 32]
     assert "orchestrator/perf/throughput" not in records[-1].values
     assert records[-1].values["orchestrator/time/step"] == 94.61
 
 
 def test_a_whole_step_without_a_pause_line_was_not_gated(read_console, neutral):
-    records = read_console(FRAMEWORK, "prime_rl/pr-1318/console.log").records
+    records = read_console(FRAMEWORK, "prime-rl/pr-1318/console.log").records
     gated = [neutral(FRAMEWORK, record, OVERLAPPED).get("generator_wait_s") for record in records]
     assert gated == [None, 0.0, 0.0, 0.0, 0.0, None, 0.0, 0.0, 0.0, None]  # the last line breaks off too early
     trust = {alias.trust for alias in FRAMEWORK.aliases if alias.key == "console/no_pause_line"}
@@ -44,7 +44,7 @@ def test_a_whole_step_without_a_pause_line_was_not_gated(read_console, neutral):
 
 
 def test_pauses_and_filters_belong_to_the_step_that_follows(read_console, neutral):
-    records = read_console(FRAMEWORK, "prime_rl/pr-2280/console.log").records
+    records = read_console(FRAMEWORK, "prime-rl/pr-2280/console.log").records
     signals = [neutral(FRAMEWORK, record, OVERLAPPED) for record in records]
     assert [record.step for record in records] == [9, 10]
     assert [s["generator_wait_s"] for s in signals] == [3.0, 2.0]
@@ -54,7 +54,7 @@ def test_pauses_and_filters_belong_to_the_step_that_follows(read_console, neutra
 
 
 def test_todays_orchestrator_and_trainer_share_a_console(read_console, neutral):
-    pipeline, orchestrator, trainer = read_console(FRAMEWORK, "prime_rl/head-layout/console.log").records
+    pipeline, orchestrator, trainer = read_console(FRAMEWORK, "prime-rl/head-layout/console.log").records
     assert neutral(FRAMEWORK, pipeline, OVERLAPPED) == {"queue_depth": 120.0, "inflight_rollouts": 500.0}
     told = neutral(FRAMEWORK, orchestrator, OVERLAPPED)
     assert (orchestrator.step, told["step_s"], told["batch_rollouts"]) == (41, 312.0, 256.0)
@@ -68,14 +68,14 @@ def test_todays_orchestrator_and_trainer_share_a_console(read_console, neutral):
 
 
 def test_trainer_rows_tell_wait_and_work(neutral):
-    times, perf = (neutral(FRAMEWORK, row, OVERLAPPED) for row in rows("prime_rl/head-layout/trainer.jsonl"))
+    times, perf = (neutral(FRAMEWORK, row, OVERLAPPED) for row in rows("prime-rl/head-layout/trainer.jsonl"))
     assert (times["trainer_wait_s"], times["trainer_busy_s"], times["weight_sync_s"]) == (96.7, 204.8, 6.1)
     assert times["step_s"] > times["trainer_wait_s"] + times["trainer_busy_s"]
     assert perf["mfu"] == pytest.approx(0.105)
 
 
 def test_orchestrator_rows_tell_flow_and_signal(neutral):
-    (row,) = rows("prime_rl/head-layout/orchestrator.jsonl")
+    (row,) = rows("prime-rl/head-layout/orchestrator.jsonl")
     signals = neutral(FRAMEWORK, row, OVERLAPPED)
     assert (signals["batch_rollouts"], signals["dispatched"]) == (256.0, 300.0)
     assert (signals["errored"], signals["aborted"], signals["dropped_stale"]) == (3.0, pytest.approx(24.0), 5.0)

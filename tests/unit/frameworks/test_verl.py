@@ -55,6 +55,12 @@ def test_a_line_that_starts_in_mid_record_still_gives_its_pairs(read_console, ne
     assert signals["step_s"] - signals["validation_s"] == pytest.approx(8.824, rel=0.01)
 
 
+def test_numpy_numbers_count_and_words_do_not(read_lines):
+    line = "step:2 - val/a/mean@1:np.float64(0.5) - oops - :3 - val/c/n:three - val/d/n:-1"
+    (record,) = read_lines(FRAMEWORK, line).records
+    assert record.values == {"val/a/mean@1": 0.5, "val/d/n": -1.0}
+
+
 def test_two_fragments_are_two_cut_records(read_console, neutral):
     first, second = read_console(FRAMEWORK, "verl/issue-7412/console.log").records
     signals = neutral(FRAMEWORK, second, Mode.SERIAL)

@@ -85,7 +85,7 @@ def overlapped_advice() -> Advice:
     diagnosis = Diagnosis(
         Verdict.GENERATION_BOUND,
         0.82,
-        "The trainer waits 29 % of each step for rollouts: the generator delivers 1.95/s, the trainer takes 2.75/s.",
+        "The trainer waits 29% of each step for rollouts: the generator delivers 1.95/s, the trainer takes 2.75/s.",
         (
             Finding(
                 "drift",
@@ -101,7 +101,7 @@ def overlapped_advice() -> Advice:
                 "768 of 1,280 dispatched rollouts a step are never trained.",
                 {"waste_frac": 0.6, "cause": "too old"},
             ),
-            Finding("unaccounted-time", Severity.INFO, "A little time has no name", "2 % of the step is not logged."),
+            Finding("unaccounted-time", Severity.INFO, "A little time has no name", "2% of the step is not logged."),
         ),
         Rates(1.98, 1.95, 2.75, 0.29, 0.015, 0.709),
         (
@@ -120,7 +120,7 @@ def overlapped_advice() -> Advice:
             1.6,
             "",
             Interval(0.11, 0.19, 0.31),
-            "60 % of the dispatched rollouts are dropped; at 1.6 the same batch fills with fewer in flight.",
+            "60% of the dispatched rollouts are dropped; at 1.6 the same batch fills with fewer in flight.",
             ("Fewer spare rollouts: a slow group holds the batch up longer.",),
             0.0,
             data_changing=True,
@@ -132,7 +132,7 @@ def overlapped_advice() -> Advice:
             None,
             "",
             Interval(0.04, 0.09, 0.16),
-            "24 % of the trained groups carry no advantage.",
+            "24% of the trained groups carry no advantage.",
             cost_s=600.0,
         ),
         Recommendation(
@@ -179,8 +179,8 @@ def overlapped_advice() -> Advice:
         diagnosis,
         recommendations,
         (
-            DoNot("gpus_trainer", Direction.UP, "The trainer already waits 29 % of the time."),
-            DoNot("max_in_flight", Direction.UP, "60 % of the rollouts are already dropped for age."),
+            DoNot("gpus_trainer", Direction.UP, "The trainer already waits 29% of the time."),
+            DoNot("max_in_flight", Direction.UP, "60% of the rollouts are already dropped for age."),
         ),
         (
             Missing("kv_usage_frac", "tells a full cache from a slow engine", "pass the engines' /metrics as well"),
@@ -239,7 +239,7 @@ def serial_material() -> Material:
     diagnosis = Diagnosis(
         Verdict.GENERATION_BOUND,
         0.55,
-        "Generation takes 56 % of each step on the same GPUs that train.",
+        "Generation takes 56% of each step on the same GPUs that train.",
         (Finding("serial-job", Severity.INFO, "Phases run one after another", "There is no GPU split to move."),),
         Rates(),
         (Phase("rollout_s", 57.5, 0.56), Phase("trainer_busy_s", 34.0, 0.33), Phase("unaccounted", 3.0, 0.03)),

@@ -109,23 +109,20 @@ def find_launch(words: list[str]) -> Launch | None:
     if words[:3] == ["ray", "job", "submit"]:
         words = words[words.index("--") + 1 :] if "--" in words else []
     launcher: list[str] = []
-    python = launching = False
+    python = uv = launching = False
     for place, word in enumerate(words):
-        name = word.rpartition("/")[2]
-        rest = tuple(words[place + 1 :])
-        if python and word == "-m" and rest and rest[0] not in LAUNCHING_MODULES:
-            return Launch(rest[0], tuple(launcher), rest[1:])
-        if name.endswith(".py") and (python or place == 0):
-            return Launch(name, tuple(launcher), rest)
-        if name.endswith(".sh") and place and words[place - 1] in ("bash", "sh") and parse_tokens(rest):
-            return Launch(name, (), rest)
-        if name in PROGRAMS and (place == 0 or (python and not words[place - 1].startswith("-"))):
-            return Launch(name, tuple(launcher), rest)
-        if place and words[place - 1] == "run" and "uv" in words[:place] and not word.startswith("-"):
-            if name not in WRAPPERS:
-                return Launch(name, tuple(launcher), rest)
-        elif launching:
+        name, before = word.rpartition("/")[2], words[place - 1] if place else ""
+        if python and before == "-m" and word not in LAUNCHING_MODULES:
+            return Launch(word, tuple(launcher[:-1]), tuple(words[place + 1 :]))
+        by_uv = uv and before == "run" and word[:1] != "-" and name not in WRAPPERS
+        by_name = name in PROGRAMS and (place == 0 or (python and before[:1] != "-"))
+        if by_uv or by_name or (name.endswith(".py") and (python or place == 0)):
+            return Launch(name, tuple(launcher), tuple(words[place + 1 :]))
+        if name.endswith(".sh") and before in ("bash", "sh") and parse_tokens(words[place + 1 :]):
+            return Launch(name, (), tuple(words[place + 1 :]))
+        if launching:
             launcher.append(word)
+        uv = uv or name == "uv"
         python = python or _PYTHON.match(word) is not None
         launching = launching or name in LAUNCHERS or word in LAUNCHING_MODULES
     return None

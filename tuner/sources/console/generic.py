@@ -6,6 +6,7 @@ Used only for lines that no framework's own format takes; what the keys mean is 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from tuner.records import Line, Record
 from tuner.sources.flatten import KEYS_MAX, flatten, number_of
@@ -22,6 +23,8 @@ _DICT_PAIR = re.compile(
 _LIST_PAIR = re.compile(
     rf"(?<![\w./@=:-])(?P<key>[A-Za-z_][\w./@-]{{0,120}})\s?[:=]\s?(?P<value>{_NUMBER})s?(?=$|[\s,;|)\]}}])"
 )
+_RAW_PAIR = re.compile(rb"(?<![\w./@-])[A-Za-z_][\w./@-]*\s?[:=]\s?(?:[-+]?[\d.]|nan|NaN|-?inf|-?Inf)")
+"""The start of a pair of a list, before the line is cleaned."""
 _LONE_PAIR = re.compile(
     rf"\s*(?P<key>[A-Za-z_][\w.@-]{{0,80}}(?:/[\w.@()-]{{1,80}}){{1,8}})\s*(?:[:=]\s*|\s)(?P<value>{_NUMBER})s?\s*"
 )
@@ -29,17 +32,29 @@ _WANDB_PAIR = re.compile(rf"\s*wandb:\s+(?P<key>[A-Za-z_][\w./@()-]{{0,200}})\s+
 _STEP_BEFORE = re.compile(r"\b(?:global[_ ]?)?(?:step|iteration|iter)\b\s?[:=#]?\s?(?P<step>\d{1,12})\b", re.I)
 _WORDS = {"True": 1.0, "true": 1.0, "False": 0.0, "false": 0.0}
 
-LONE_PAIR_START = re.compile(rb"[^\x80-\xff]{0,80}?[A-Za-z][\w.@-]*/[\w./@()-]+ *:? +-?[\d.nNi]")
-"""What a line with one pair looks like before it is cleaned; only short lines are asked."""
+_LONE_PAIR_END = re.compile(rb"/[\w./@()-]+ *:? +-?[\d.nNi]")
+LONE_PAIR_START = re.compile(rb"[^\x80-\xff]{0,80}?[A-Za-z][\w.@-]*" + _LONE_PAIR_END.pattern)
+"""What a line with one pair looks like before it is cleaned; only short lines are asked, and for their end first."""
 
 
 def likely(raw: bytes) -> bool:
     """A cheap first look at a raw line: False for nearly all that hold no metrics."""
     if b"/" not in raw and b"_" not in raw:
         return b"{" in raw and raw.count(b"': ") + raw.count(b'": ') >= DICT_PAIRS_MIN
-    if raw.count(b":") + raw.count(b"=") >= LIST_PAIRS_MIN:
+    if raw.count(b":") + raw.count(b"=") >= LIST_PAIRS_MIN and _may_list_pairs(raw):
         return True
-    return (b"{" in raw and b":" in raw) or (len(raw) < 300 and LONE_PAIR_START.match(raw) is not None)
+    return (b"{" in raw and b":" in raw) or (len(raw) < 300 and _may_be_lone_pair(raw))
+
+
+def _may_be_lone_pair(raw: bytes) -> bool:
+    return _LONE_PAIR_END.search(raw) is not None and LONE_PAIR_START.match(raw) is not None
+
+
+def _may_list_pairs(raw: bytes) -> bool:
+    """False only where the cleaned line cannot hold enough pairs: colours and other letters hide them from bytes."""
+    if not raw.isascii() or b"\x1b" in raw or b"\a" in raw or b"[0m" in raw:
+        return True
+    return len(list(islice(_RAW_PAIR.finditer(raw), LIST_PAIRS_MIN))) == LIST_PAIRS_MIN
 
 
 def numbers_in_dict(text: str) -> tuple[Mapping[str, float], bool] | None:

@@ -81,7 +81,8 @@ class Cleaner:
         pieces = rewrites(text) if "\r" in text or "s/it" in text or "it/s" in text else [text]
         for i, piece in enumerate(pieces):
             if piece.strip():
-                here = Edges(edges.first and i == 0, edges.unended and i == len(pieces) - 1)
+                alone = len(pieces) == 1
+                here = edges if alone else Edges(edges.first and i == 0, edges.unended and i == len(pieces) - 1)
                 yield self._line(piece, number, here)
 
     def _line(self, text: str, number: int, edges: Edges) -> Line:
@@ -96,10 +97,7 @@ class Cleaner:
         names: list[str] = []
         time_s: float | None = None
         for _ in range(4):
-            transport = _CRI.match(text) or _NANO.match(text) or _JOURNAL.match(text)
-            iso = _ISO.match(text) if transport is None else None
-            if iso is not None and _SPEAKER.match(text, iso.end()):
-                transport = iso
+            transport = _transport(text) if text[:1].isalnum() else None
             if transport is not None:
                 time_s = self._clock.read(transport["time"])
                 names += [transport["unit"]] if "unit" in transport.re.groupindex else []
@@ -111,6 +109,15 @@ class Cleaner:
             names.append(match[match.lastgroup or 0])
             text = text[match.end() :]
         return " ".join(names) or None, time_s, text
+
+
+def _transport(text: str) -> re.Match[str] | None:
+    """The stamp that a container runtime, the journal or a log shipper sets before the line of another."""
+    stamp = _CRI.match(text) or _NANO.match(text) or _JOURNAL.match(text)
+    if stamp is not None:
+        return stamp
+    iso = _ISO.match(text)
+    return iso if iso is not None and _SPEAKER.match(text, iso.end()) else None
 
 
 def rewrites(text: str) -> list[str]:

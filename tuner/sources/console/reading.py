@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from tuner.records import Item, Line, LineParser, Remark
+from tuner.records import Item, Line, LineParser, Record, Remark
 from tuner.sources.base import Format, Kind, Opened
 from tuner.sources.console import generic
 from tuner.sources.console.prefixes import Cleaner, Edges
@@ -17,6 +17,9 @@ PARSERS_MAX = 512
 
 BLOCK_LINES_MAX = 2_000
 """Lines that a block format gets after its last marker; a printed configuration is the longest block known."""
+
+NUMERIC = b"0123456789-"
+"""What differs between lines of one shape; a marker is sought without these too, and so is never missed."""
 
 FORMAT_FAULTS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """What an odd line may cost a format: counted and told, the reading goes on."""
@@ -66,7 +69,7 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
 
 
 def _block_items(reading: _Reading, block: Block, markers: tuple[bytes, ...]) -> Iterator[Item]:
-    present = tuple(m for m in markers if m in block.data)
+    present = _present(markers, block.data)
     hit, wanted = _pattern(present), _wanted(reading.formats, present)
     pieces = block.data.split(b"\n")
     last = len(pieces) - 1
@@ -84,6 +87,12 @@ def _block_items(reading: _Reading, block: Block, markers: tuple[bytes, ...]) ->
         for line in reading.cleaner.lines(text_of(raw.removesuffix(b"\r")), number, edges):
             yield from _line_items(reading, line, wanted)
     reading.last_number = block.number + last
+
+
+def _present(markers: tuple[bytes, ...], data: bytes) -> tuple[bytes, ...]:
+    """The markers that some line may hold. Lines that differ only in their numbers, as most do, are searched once."""
+    shapes = b"\n".join(set(data.translate(None, NUMERIC).split(b"\n")))
+    return tuple(m for m in markers if m.translate(None, NUMERIC) in shapes)
 
 
 def _says_something(raw: bytes) -> bool:
@@ -198,7 +207,10 @@ def _placed(reading: _Reading, items: Iterable[Item], number: int) -> Iterator[I
     """Items with their place in the file, where the format left it open."""
     for item in items:
         reading.found += not isinstance(item, Remark)
-        if not item.origin:
+        if not item.origin and isinstance(item, Record):
+            place = f"{reading.origin}:{number}"
+            yield Record(item.values, item.step, item.time_s, item.labels, item.framework, place, item.cut)
+        elif not item.origin:
             yield replace(item, origin=f"{reading.origin}:{number}")
         elif item.origin.isdigit():
             yield replace(item, origin=f"{reading.origin}:{item.origin}")
