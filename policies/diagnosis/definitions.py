@@ -27,8 +27,9 @@ NEITHER = "None of these"
 VERDICTS: Mapping[str, Mapping[Verdict, Definition]] = {
     VOIDS: {
         Verdict.BAD_DATA: Definition(
-            "figures contradict each other, or are impossible, beyond repair. Not given yet: what contradicts is a "
-            "finding, and an impossible value is set aside"
+            f"the phases of a step claim over {verdict.CONTRADICTION:g} times its wall time. Lesser contradictions "
+            "are findings, and an impossible value is set aside",
+            ("CONTRADICTION",),
         ),
         Verdict.POLICY_COLLAPSE: Definition(
             f"the model has collapsed: entropy under {learning.COLLAPSED_ENTROPY_FRAC:.0%} of the window's start or "
@@ -81,8 +82,10 @@ VERDICTS: Mapping[str, Mapping[Verdict, Definition]] = {
             "requests wait although the KV pool has room; or none waits, the pool stays under "
             f"{engine.KV_ROOMY:.0%} for {engine.BRIEF_S:.0f} s or more; or at most {generator.FEW_RESIDENTS} requests "
             f"per engine are in flight. Requests that have made under {engine.YOUNG:.0%} of their output were all "
-            "admitted just now: a ramp, and no verdict",
-            ("KV_ROOMY", "BRIEF_S", "FEW_RESIDENTS", "YOUNG"),
+            f"admitted just now: a ramp, and no verdict. Engines that run in waves count when requests wait on "
+            f"{engine.WAVES_MIN:.0%} of the scrapes, always at {engine.AT_CAP:.0%} of the most that ever ran; a cap in "
+            f"flight binds from {generator.FULL:.0%} of it",
+            ("KV_ROOMY", "BRIEF_S", "FEW_RESIDENTS", "YOUNG", "WAVES_MIN", "AT_CAP", "FULL"),
         ),
         Verdict.CLIENT_BOUND: Definition(
             f"under {generator.REACHED:.0%} of the rollouts in flight have reached an engine, or engines' GPUs idle at "

@@ -136,7 +136,12 @@ def _capped_in_waves(snapshot: Snapshot) -> EngineState | None:
     rows = [row for row in snapshot.engine_rows if "running" in row.values and "queued" in row.values]
     waiting = [row for row in rows if row.values["queued"] > 0]
     capped = [row for row in waiting if row.values["running"] >= AT_CAP * most]
-    if len(capped) < WAVES_MIN * len(rows) or len(capped) < AT_CAP * len(waiting) or fullest >= KV_ROOMY or not capped:
+    if (
+        len(capped) < max(2.0, WAVES_MIN * len(rows))
+        or len(capped) < AT_CAP * len(waiting)
+        or fullest >= KV_ROOMY
+        or not capped
+    ):
         return None
     longest = max(row.values["queued"] for row in capped)
     reason = (

@@ -14,6 +14,8 @@ from policies.drift import drift_findings
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
 
+CONTRADICTION = 2.0
+"""Two sides that overlap claim at most twice the step; phases that claim more are not of that step."""
 MEMORY_NEAR = 0.8
 """From this share of its limit a growing host memory is a question of when."""
 QUEUE_BATCHES = 4.0
@@ -75,6 +77,10 @@ def _choose(
 ) -> _Choice:
     if void is not None:
         return _Choice(void.verdict, 0.8, void.reason, (void,))
+    claimed = 1.0 - budget.phases[-1].frac if budget is not None else 0.0
+    if claimed > CONTRADICTION:
+        reason = f"the phases of a step claim {claimed:.3g} times its own wall time"
+        return _Choice(Verdict.BAD_DATA, 0.7, reason)
     still = _stands_still(snapshot)
     if still is not None:
         return _Choice(still.verdict, 0.8, still.reason, (still,))
