@@ -19,6 +19,8 @@ SMALL_JOB_GPUS = 32
 """A job under this size moves single GPUs."""
 SPLITS_MAX = 64
 """More splits than this make no better picture and cost seconds on thousands of GPUs."""
+TOTAL_MAX = 1_000_000
+"""No job has more GPUs; a count above it was misread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def central(values: Iterable[float]) -> Interval:
 def lattice(topology: Topology, setpoints: Setpoints, bounds: Bounds) -> list[int]:
     """Trainer sizes worth a look: on the lattices of engines and trainer, above the memory floor, inside the bounds."""
     total = _total(topology, setpoints)
-    if total is None or topology.mode is not Mode.OVERLAPPED:
+    if total is None or total > TOTAL_MAX or topology.mode is not Mode.OVERLAPPED:
         return []
     small = total < SMALL_JOB_GPUS
     engine = topology.gpus_per_engine or (1 if small else NODE_GPUS)

@@ -110,6 +110,7 @@ USAGE_ERROR = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "Click
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; the result is the exit code. Never a traceback unless EQUIPOISE_DEBUG=1."""
+    _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -139,6 +140,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if code == EXIT_INTERRUPTED:
         return _complain("interrupted", EXIT_INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _replace_closed_streams() -> None:
+    """A stream that the caller closed (`>&-`, some daemons) is None in Python: reads end, what is written is lost."""
+    nothing = Path(os.devnull)
+    sys.stdin = sys.stdin or nothing.open(encoding="utf-8")
+    sys.stdout = sys.stdout or nothing.open("w", encoding="utf-8")
+    sys.stderr = sys.stderr or nothing.open("w", encoding="utf-8")
 
 
 def _usage(error: Exception) -> int:

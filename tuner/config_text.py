@@ -45,6 +45,9 @@ DEEPEST = 60
 DOTTED_WIDTH = 40
 """Megatron fills name and dots to 48 columns; `waiting ... done` is no setting."""
 
+DEEPEST_KEY = 100
+"""Parts of one dotted TOML key. The reader's time grows with their square."""
+
 LONGEST_CHARS = 4 << 20
 """Longer text is no configuration."""
 
@@ -54,6 +57,7 @@ _FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?$", re.DOTALL)
 _OVERRIDE = re.compile(r"([+~]{0,2})([A-Za-z_][\w.@/-]*(?:\[\d+\][\w.]*)?)=(.*)$", re.DOTALL)
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9][\d_]*)$")
 _FLOAT = re.compile(r"[+-]?(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)$")
+_DEEP_KEY = re.compile(rf"(?:[\w-]{{1,64}}\s{{0,8}}\.\s{{0,8}}){{{DEEPEST_KEY}}}")
 _WORDS: dict[str, Plain] = {
     "true": True,
     "True": True,
@@ -195,6 +199,8 @@ def parse_json(text: str) -> tuple[object, str]:
 
 def parse_toml(text: str) -> tuple[dict[str, object], str]:
     """(table, "") or ({}, why it does not read, with the line)."""
+    if _DEEP_KEY.search(text):
+        return {}, f"a key of over {DEEPEST_KEY} parts"
     try:
         return tomllib.loads(text), ""
     except tomllib.TOMLDecodeError as wrong:

@@ -5,9 +5,13 @@ import re
 LONGEST_CHARS = 1 << 20
 """A resolved configuration is some 30 kB. The reader does about 100 kB/s, so longer text is refused."""
 
+DEEPEST_FLOW = 500
+"""Open brackets at once. The reader's time grows with their square."""
+
 MOST_NODES = 200_000
 """Values after every alias is written out."""
 
+_BRACKET = re.compile(r"[\[\]{}]")
 _ALIAS = re.compile(r"(?:^|[\s\[{,:-])[*]\w", re.MULTILINE)
 
 
@@ -15,6 +19,8 @@ def parse_yaml(text: str) -> tuple[list[object], str]:
     """(documents, "") or ([], why it does not read, with the line). Never raises."""
     if len(text) > LONGEST_CHARS:
         return [], f"{len(text):,} characters of YAML; at most {LONGEST_CHARS:,} are read"
+    if _flow_depth(text) > DEEPEST_FLOW:
+        return [], "nested too deeply"
     # ruamel.yaml takes 0.1 s to import: only for those who have a YAML file.
     from ruamel.yaml import YAML  # noqa: PLC0415
     from ruamel.yaml.constructor import SafeConstructor  # noqa: PLC0415
@@ -42,6 +48,15 @@ def parse_yaml(text: str) -> tuple[list[object], str]:
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError, AssertionError, OverflowError) as wrong:
         # ruamel lets these out on odd scalars (a date of month 13, a key that is a list).
         return [], f"not YAML: {type(wrong).__name__}"
+
+
+def _flow_depth(text: str) -> int:
+    """Most brackets that are open at once; those inside quotes count too, which errs by a few."""
+    depth = deepest = 0
+    for bracket in _BRACKET.findall(text):
+        depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _plain(constructor, node):  # type: ignore[no-untyped-def]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from policies.base import Advice, Interval
 from policies.recommendations import advise
+from policies.recommendations.case import GENERATOR_SIDE
 from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.signals import LARGEST, LARGEST_VALUE, SIGNALS, SMALLEST, is_possible
 from simulators.snapshot import DroppedStep, Row, Signal, Snapshot, Window, fold_rows
@@ -46,10 +47,11 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
 
 
 WHOLE = st.none() | st.integers(1, 512) | st.sampled_from((10**6, 10**15))
+GPUS = st.none() | st.integers(1, 256) | st.sampled_from((8192, 10**15))
 topologies = st.builds(
     Topology,
     mode=st.sampled_from(Mode),
-    gpus_total=WHOLE.map(lambda n: n and min(n, 10**6)),
+    gpus_total=WHOLE,
     gpus_per_engine=st.none() | st.sampled_from((1, 2, 8, 16)),
     trainer_gpu_step=st.none() | st.sampled_from((1, 2, 8, 32)),
     trainer_gpus_min=st.none() | st.integers(1, 64),
@@ -59,8 +61,8 @@ topologies = st.builds(
 )
 setpoints = st.builds(
     Setpoints,
-    gpus_trainer=st.none() | st.integers(1, 256),
-    gpus_generator=st.none() | st.integers(1, 256),
+    gpus_trainer=GPUS,
+    gpus_generator=GPUS,
     engines=st.none() | st.integers(1, 256),
     oversampling_ratio=st.none() | st.floats(1.0, 100.0),
     max_in_flight=WHOLE,
@@ -143,3 +145,58 @@ def test_a_proposed_split_is_legal_and_inside_the_bounds(
     for r in advice.recommendations:
         if r.knob in ("gpus_trainer", "gpus_generator"):
             assert r.proposed in (point.gpus_trainer, point.gpus_generator)
+
+
+SECONDS = tuple(name for name, spec in SIGNALS.items() if spec.unit == "s")
+PER_SECOND = tuple(name for name, spec in SIGNALS.items() if spec.unit.endswith("/s"))
+STEP_SECONDS = ("step_s", "trainer_wait_s", "trainer_busy_s", "rollout_s", "weight_sync_s", "generator_wait_s")
+FLOWS = ("batch_rollouts", "queue_depth", "dispatched", "accepted", "zero_adv_frac", "kv_usage_frac", "running")
+
+
+def step_signals(**more: st.SearchStrategy[float]) -> st.SearchStrategy[dict[str, float]]:
+    shares = {name: st.integers(1, 99) for name in (*STEP_SECONDS[1:], *FLOWS)}
+    shares |= {"zero_adv_frac": st.floats(0.0, 1.0), "kv_usage_frac": st.floats(0.0, 1.0)} | more
+    return st.fixed_dictionaries({"step_s": st.just(100.0)}, optional=shares)
+
+
+def snapshot_with(found: dict[str, float], factor: float = 1.0) -> Snapshot:
+    """Five equal steps; all times `factor` times as long."""
+    scaled = {n: v * (factor if n in SECONDS else 1.0 / factor if n in PER_SECOND else 1.0) for n, v in found.items()}
+    signals = {n: Signal(float(v), SIGNALS[n].unit, 5) for n, v in scaled.items()}
+    rows = tuple(Row(dict(scaled), step=i) for i in range(5))
+    return Snapshot(signals, rows, window=Window(5, 0, 4))
+
+
+@EVERY
+@given(topologies, setpoints, step_signals(), POWERS)
+def test_another_unit_of_time_changes_neither_verdict_nor_gains(
+    topology: Topology, knobs: Setpoints, found: dict[str, float], factor: float
+) -> None:
+    """Only shares decide. Tens of rollouts a second through one client are an absolute rate and are left out here."""
+    calm = {n: v for n, v in found.items() if n not in ("batch_rollouts", "rollout_s")} | {"rollout_s": 60.0}
+    known = replace(knobs, batch_rollouts=None)
+    a, b = (advise(topology, known, snapshot_with(calm, x)) for x in (1.0, factor))
+    assert a.diagnosis.verdict == b.diagnosis.verdict
+    assert [p.frac for p in a.diagnosis.budget] == [p.frac for p in b.diagnosis.budget]
+    assert [(r.knob, r.direction, r.gain_frac) for r in a.recommendations] == [
+        (r.knob, r.direction, r.gain_frac) for r in b.recommendations
+    ]
+
+
+def generation_share(advice: Advice) -> float:
+    return max((c.recoverable_frac for c in advice.diagnosis.causes if c.verdict in GENERATOR_SIDE), default=0.0)
+
+
+@EVERY
+@given(st.integers(0, 99), st.integers(0, 99), st.none() | st.floats(0.0, 8.0))
+def test_a_longer_wait_never_makes_generation_less_likely_the_bottleneck(
+    wait: int, other: int, run_ahead: float | None
+) -> None:
+    topology, knobs = Topology(mode=Mode.OVERLAPPED), Setpoints(staleness_bound=run_ahead)
+    less, more = (
+        advise(topology, knobs, snapshot_with({"step_s": 100.0, "trainer_wait_s": w, "trainer_busy_s": 100.0 - w}))
+        for w in sorted((wait, other))
+    )
+    assert generation_share(less) <= generation_share(more)
+    if less.diagnosis.verdict in GENERATOR_SIDE:
+        assert more.diagnosis.verdict in GENERATOR_SIDE

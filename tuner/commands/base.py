@@ -48,13 +48,12 @@ def read(ask: Ask) -> "tuple[ingest.Reading, JobFile | None]":
         )
     check_sources(paths)
     framework = framework_named(ask.framework)
-    last: str | int | None = int(ask.last) if ask.last is not None and ask.last.isdigit() else ask.last
     with _progress(sys.stderr) as progress:
         reading = ingest.read(
             paths,
             framework=framework,
             since=ask.since,
-            last=last,
+            last=ask.last,
             config=config,
             stdin=sys.stdin.buffer,
             progress=progress,

@@ -7,11 +7,14 @@ from policies.comparison import Side, compare
 from policies.estimators import estimate
 from tuner.answers import to_json
 from tuner.commands.base import Ask, read, screen_for
+from tuner.errors import ConfigError
 from tuner.report.compared import build, render
 
 
 def run(a: Ask, b: Ask, *, as_json: bool) -> None:
     """Prints the comparison of two readings."""
+    if a.sources == b.sources == ("-",):
+        raise ConfigError("both runs are standard input: write one of them to a file first")
     names = side_names(a.sources[0], b.sources[0])
     sides = [_side(name, ask) for name, ask in zip(names, (a, b), strict=True)]
     compared = build(compare(sides[0], sides[1]))

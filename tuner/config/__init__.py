@@ -10,9 +10,9 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -21,7 +21,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from simulators.plant import Bounds, Setpoints, Topology
+from simulators.plant import Bounds, Mode, Setpoints, Topology
 from tuner.config.sections import (
     SECTIONS,
     BoundsSection,
@@ -36,6 +36,9 @@ from tuner.errors import ConfigError
 PREFIX = "EQUIPOISE_"
 NOT_SETTINGS = frozenset({"EQUIPOISE_DEBUG"})
 """Variables with our prefix that are not part of a job file."""
+
+LARGEST_BYTES = 1 << 20
+"""A job file holds some hundred lines."""
 
 
 class JobFile(BaseSettings):
@@ -55,6 +58,17 @@ class JobFile(BaseSettings):
     source: tuple[SourceSection, ...] = ()
     bounds: BoundsSection = BoundsSection()
     cost: CostSection = CostSection()
+
+    @model_validator(mode="after")
+    def _counts_fit(self) -> Self:
+        total, knobs = self.topology.gpus_total, self.setpoints
+        sides = {"gpus_trainer": knobs.gpus_trainer, "gpus_generator": knobs.gpus_generator}
+        if self.topology.mode is Mode.OVERLAPPED and None not in sides.values():
+            sides["gpus_trainer + gpus_generator"] = sum(n or 0 for n in sides.values())
+        for name, count in sides.items():
+            if total is not None and count is not None and count > total:
+                raise ValueError(f"[setpoints] {name}={count} must be <= [topology] gpus_total={total}")
+        return self
 
     @classmethod
     def settings_customise_sources(
@@ -115,7 +129,13 @@ def in_environment(environ: Mapping[str, str]) -> bool:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_BYTES + 1)
+        if len(content) > LARGEST_BYTES:
+            raise ConfigError(
+                f"{path}: over {LARGEST_BYTES >> 20} MiB; no job file. `equipoise init SOURCE` writes one."
+            )
+        return content.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8 text; a job file is TOML. `equipoise init SOURCE` writes one.") from None
     except OSError as error:
@@ -141,6 +161,8 @@ def _meant(word: str, known: Iterable[str]) -> str:
 
 def _explain(error: ErrorDetails, path: Path | None, text: str) -> str:
     loc = [part for part in error["loc"] if isinstance(part, str)]
+    if not loc:
+        return f"{path or 'environment'}: {error['msg'].removeprefix('Value error, ')}"
     index = next((part for part in error["loc"] if isinstance(part, int)), 0)
     place, key = _place(loc, index, path, text), ".".join(loc[:2])
     match error["type"]:

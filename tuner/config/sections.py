@@ -14,7 +14,7 @@ def _not_bool(value: object) -> object:
     return value
 
 
-Count = Annotated[int, BeforeValidator(_not_bool), Field(ge=1)]
+Count = Annotated[int, BeforeValidator(_not_bool), Field(ge=1, le=10**12)]
 Seconds = Annotated[FiniteFloat, BeforeValidator(_not_bool), Field(gt=0)]
 Number = Annotated[FiniteFloat, BeforeValidator(_not_bool), Field(ge=0)]
 

@@ -16,7 +16,7 @@ TIMING = "timing/train/"
 BLOCK_MARKERS = ("Training Results:", "⏱️  Timing:", "Total step time:", "=== Step ", "=== Epoch ")
 
 _HEADER = re.compile(r"^\W*(Training Results|Timing|Performance Metrics|Validation Results|Validation Timing):?\W*$")
-_BANNER = re.compile(r"=+ (Step|Epoch) (\d+)/")
+_BANNER = re.compile(r"(?<!=)=+ (Step|Epoch) (\d+)/")
 _BULLET = re.compile(rf"^\s*(?:[•*-] +)?(.+?): *({NUMBER}) *(s|%|steps)?(?: *\([\d.]+%\))?\s*$")
 _WORD = re.compile(r"[\w/.-]+")
 _RESULTS = {

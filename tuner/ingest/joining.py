@@ -68,6 +68,7 @@ class Joiner:
     config: "JobFile | None"
     remarks: tuple[Remark, ...]
     asked: str
+    """The options that narrow what is read, as typed; empty where there are none."""
     last_s: float | None = None
     """Only the rows of the last seconds count."""
 
@@ -87,6 +88,7 @@ class Joiner:
         rows = lately(rows, self.last_s)
         engines = lately(merge_engines([r for s in done for r in s.collected.engine_rows.values()]), self.last_s)
         notes += [n for s in done for n in s.collected.notes] + self._impossible()
+        notes += self._foreign({owner, engine}, configurations)
         notes += [Note(r.code, r.detail) for r in self.remarks]
         sources = Sources(self.provenance.trust, self.provenance.keys)
         snapshot = assemble(rows, engines, notes, sources)
@@ -183,6 +185,17 @@ class Joiner:
             notes.append(Note("impossible-value", detail, {"signal": signal, "count": float(count)}))
         return notes
 
+    def _foreign(self, used: set[str | None], configurations: Sequence[Configuration]) -> list[Note]:
+        """Configurations of a framework that the data does not speak of: named, and not used."""
+        frameworks = [m.framework for m in self.matchers.values()]
+        notes = []
+        for item in configurations:
+            owner = item.framework or configured_by(frameworks, item.values)
+            if owner is not None and owner not in used:
+                detail = f"{item.origin} configures {owner}, of which there is no data here; it is not used."
+                notes.append(Note("foreign-configuration", detail, {"framework": owner}))
+        return notes[:3]
+
     def _engine_knobs(self, engine: str | None) -> tuple[KnobKey, ...]:
         return self.matchers[engine].framework.knobs if engine is not None else ()
 
@@ -204,8 +217,8 @@ class Joiner:
         if not done:
             return trouble or "nothing to read"
         said = [f"no metrics record in {looked}"]
-        if self.asked != "auto":
-            said.append(f"as --framework {self.asked}: try without it")
+        if self.asked:
+            said.append(f"with {self.asked}: try without it")
         if unknown:
             said.append(f"{unknown} records with names of no known framework")
         if configurations:

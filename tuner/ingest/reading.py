@@ -20,6 +20,9 @@ from tuner.sources.registry import kind_of, open_sources
 if TYPE_CHECKING:
     from tuner.config import JobFile
 
+DIGITS_MAX = 15
+"""Digits of a step number or of a count of steps that a user types."""
+
 Progress = Callable[[int, int | None], None]
 """(bytes read so far, bytes in all where known)."""
 
@@ -49,26 +52,35 @@ def read(
             done.append(SourceRead(kind.name, opened.origin, collector.take(kind.read(opened, formats))))
         except SourceError as error:
             remarks.append(Remark("unreadable-source", str(error)))
+    asked = f"--framework {framework}" if framework != "auto" else ""
+    if since is not None:
+        asked = " ".join(filter(None, (asked, f"--since {since}")))
     last_s = duration_s(str(last)) if last is not None else None
-    return Joiner(matchers, provenance, config, tuple(remarks), framework, last_s).reading(done)
+    return Joiner(matchers, provenance, config, tuple(remarks), asked, last_s).reading(done)
 
 
 def span_of(since: str | None, last: int | str | None) -> Span:
     """`--since` is a step or an ISO time; `--last` a number of steps or a duration, which the joiner cuts off."""
-    if last is not None and duration_s(str(last)) is None and (not str(last).isdigit() or int(last) < 1):
-        raise ConfigError(f"--last {last}: must be a number of steps (50) or a duration (90s, 10m, 2h, 1d)")
-    count = int(last) if last is not None and str(last).isdigit() else None
+    count = _whole(str(last)) if last is not None else None
+    if last is not None and not count and duration_s(str(last)) is None:
+        raise ConfigError(f"--last {str(last)[:40]}: must be a number of steps (50) or a duration (90s, 10m, 2h, 1d)")
     if since is None:
         return Span(last=count)
-    if since.isdigit():
-        return Span(since_step=int(since), last=count)
+    step = _whole(since)
+    if step is not None:
+        return Span(since_step=step, last=count)
     try:
         moment = datetime.fromisoformat(since)
     except ValueError:
-        raise ConfigError(f"--since {since}: must be a step (120) or an ISO time (2026-03-22T13:50)") from None
+        raise ConfigError(f"--since {since[:40]}: must be a step (120) or an ISO time (2026-03-22T13:50)") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return Span(since_s=moment.timestamp(), last=count)
+
+
+def _whole(text: str) -> int | None:
+    """The number that the whole text is, in plain digits and of a size that counts something; else None."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX else None
 
 
 def _wanted(framework: str) -> tuple[Framework, ...]:

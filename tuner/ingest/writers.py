@@ -128,7 +128,8 @@ class Writers:
         if self.crowded:
             detail = f"More than {WRITERS_MAX} step counters in one source; {self.crowded} records were left out."
             notes.append(Note("interleaved-writers", detail, {"left_out": self.crowded}))
-        return _continued(longest), notes
+        rows = _continued(longest)
+        return (_without_strays(rows, len(runs)) if len(runs) > 1 else rows), notes
 
     def _runs(self) -> list[list[Writer]]:
         """Writers in order, grouped: one that starts after another has ended continues that run after a restart."""
@@ -164,6 +165,15 @@ def _restarted(run: list[Writer]) -> list[Note]:
     at = [w.first_step for w in run[1:] if w.first_step is not None]
     detail = f"The step counter went back {len(run) - 1} time(s), to {', '.join(map(str, at[:5]))}: the run restarted."
     return [Note("step-restart", detail, {"restarts": float(len(run) - 1)})]
+
+
+def _without_strays(rows: list[RawRow], runs: int) -> list[RawRow]:
+    """The rows after the last jump among the first: until a counter goes back, one writer takes the lines of all."""
+    for i in range(min(runs, len(rows) // 2) - 1, 0, -1):
+        before, step = rows[i - 1].last_step, rows[i].step
+        if before is not None and step is not None and step > before + 1:
+            return rows[i:]
+    return rows
 
 
 def _continued(run: list[Writer]) -> list[RawRow]:

@@ -113,6 +113,7 @@ def looks_binary(head: bytes) -> bool:
     """True when the first bytes are not text in any encoding that we read. An empty head is not binary."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _bare_utf16(head):
         return False
+    head = head.lstrip(b"\0")  # a log that was truncated under its writer starts with a hole
     sample = head.replace(b"\0", b"")
     if not sample:
         return False

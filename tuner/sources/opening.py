@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISBLK, S_ISCHR
 from typing import BinaryIO, Protocol
 
 from tuner.errors import SourceError
@@ -167,13 +168,26 @@ def _open_path(path: str, stdin: BinaryIO, accept: Accept) -> Iterator[Opened | 
 
 def _file(path: str, accept: Accept | None) -> Iterator[Opened | Remark]:
     try:
+        if accept is not None and not os.path.isfile(path):
+            yield Remark("skipped-file", "no regular file", path)
+            return
         stream = open(path, "rb")  # noqa: SIM115 (closed below, after its reader is done)
         size = os.fstat(stream.fileno()).st_size if os.path.isfile(path) else None
     except (OSError, ValueError) as fault:
-        yield Remark("unreadable", f"cannot be opened: {_why(fault)}; check its permissions", path)
+        remedy = "; check its permissions" if isinstance(fault, PermissionError) else ""
+        yield Remark("unreadable", f"cannot be opened: {_why(fault)}{remedy}", path)
         return
     with stream:
+        if _is_endless(stream):
+            yield Remark("unreadable", "is a device; give the job's log or metrics file, or - for a pipe", path)
+            return
         yield from _given(Opened(stream, path, Path(path), size), accept)
+
+
+def _is_endless(stream: BinaryIO) -> bool:
+    """True of a device such as /dev/zero; a terminal ends with its user."""
+    kind = os.fstat(stream.fileno()).st_mode
+    return S_ISBLK(kind) or (S_ISCHR(kind) and not stream.isatty())
 
 
 def _given(found: Opened, accept: Accept | None) -> Iterator[Opened | Remark]:

@@ -39,7 +39,7 @@ _INTERPRETER = "python_"
 """What the client library says of the interpreter it runs in."""
 
 _SAMPLE = re.compile(
-    r"(?P<series>[A-Za-z_:][\w:.]*\s?(?:\{(?:[^\"}]|\"(?:[^\"\\]|\\.)*\")*\})?)\s+(?P<value>[-+]?[\w.+-]+)"
+    r"(?P<series>[A-Za-z_:][\w:.]*\s?(?:\{(?:[^\"}]++|\"(?:[^\"\\]++|\\.)*+\")*+\})?)\s+(?P<value>[-+]?[\w.+-]+)"
     r"(?:\s+(?P<time>-?[\d.eE+]+))?\s*(?:#\s*\{.*)?"
 )
 _FAMILY = re.compile(r"#\s(?:HELP|TYPE)\s(?P<name>\S+)")

@@ -26,11 +26,12 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
     if start < 0:
         raise SourceError(f'{opened.origin}:1: no "log_history" in it; trainer_state.json of a Trainer has one')
     yield from _facts(text, opened.origin)
-    rows = 0
+    rows, broken = 0, False
     for value in _elements(text, start):
         if isinstance(value, Remark):
             line = text.count("\n", 0, start) + 1
             yield Remark(value.code, f"after {rows} rows of the history: {value.detail}", f"{opened.origin}:{line}")
+            broken = True
             break
         flat = flatten(value)
         rows += 1
@@ -38,6 +39,8 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
             yield Record(
                 flat.values, flat.step, flat.time_s, flat.labels, origin=f"{opened.origin}:log_history[{rows - 1}]"
             )
+    if not rows and broken:
+        raise SourceError(f"{opened.origin}: cut before the first whole row of its log history; copy the file again")
     if not rows:
         raise SourceError(f"{opened.origin}: an empty log history; the job had not logged yet (logging_steps)")
 
