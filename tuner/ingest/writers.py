@@ -107,7 +107,8 @@ class Writers:
         """
         started = writer.first_step if writer.first_step is not None else -1
         since = [w for w in self._writers if w.first_index > writer.last_index and w.rows_seen > 1]
-        return any(w.rows_seen > BUFFERED_STEPS or (w.first_step or 0) > started for w in since)
+        redone = [w for w in since if (w.first_step or 0) > started and _newest(w) >= _newest(writer)]
+        return bool(redone) or any(w.rows_seen > BUFFERED_STEPS for w in since)
 
     def _new(self) -> Writer | None:
         if len(self._writers) >= WRITERS_MAX:
