@@ -123,7 +123,7 @@ def test_a_dotted_list_of_arguments_is_read_and_other_lines_are_skipped():
     lines = [
         "------------------------ arguments ------------------------",
         "  rollout_batch_size .............................. 32",
-        "  eval_prompt_data ................................ ['aime', '/root/aime.jsonl']",
+        "  eval_prompt_data ................................ ['aime', '/data/aime.jsonl']",
         "  params_dtype .................................... torch.bfloat16",
         "  custom_reward_path .............................. None",
         "  empty ........................................... ",
@@ -133,7 +133,7 @@ def test_a_dotted_list_of_arguments_is_read_and_other_lines_are_skipped():
     ]
     assert parse_dotted_lines(lines) == {
         "rollout_batch_size": 32,
-        "eval_prompt_data": ["aime", "/root/aime.jsonl"],
+        "eval_prompt_data": ["aime", "/data/aime.jsonl"],
         "params_dtype": "torch.bfloat16",
         "custom_reward_path": None,
         "empty": "",
