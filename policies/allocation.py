@@ -90,13 +90,15 @@ def divides(topology: Topology, setpoints: Setpoints, gpus_trainer: int) -> bool
 
 
 def split_curve(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds: Bounds) -> SplitCurve | None:
-    """Every split on the lattice with its throughput, and the best legal one.
+    """Every split on the lattice with its throughput, and the best legal one; None where no GPU can change sides.
 
     X(t, g) = min(C_g (g/g0)^b, C_t (t/t0)^a), relative to today's min(C_g, C_t); a and b from U[0.5, 1].
     A deterministic bound: real batches vary, so the best split gains less.
     # 64 : 192, trainer idle 29 %, generator never gated: C_t = 1.41, C_g = 1
     #   48 : 208 -> 1.04..1.08 | 64 : 192 -> 1 | 40 : 216 -> 0.89..1.07
     """
+    if topology.mode is not Mode.OVERLAPPED:
+        return None
     now_t, now_g = setpoints.gpus_trainer, setpoints.gpus_generator
     capacity = capacities(setpoints, snapshot)
     if not now_t or not now_g or capacity is None:

@@ -44,6 +44,9 @@ NOTES: Mapping[str, NoteSpec] = {
     "config-cut": NoteSpec(INFO, "Config cut", "a printed configuration does not end and is left out"),
     "config-odd": NoteSpec(INFO, "Config odd", "a printed configuration does not read as one and is left out"),
     "unreadable-configuration": NoteSpec(INFO, "Unreadable configuration", "no setting found; the file is left out"),
+    "foreign-configuration": NoteSpec(
+        INFO, "Configuration of another framework", "there is no data of that framework, so it is not used"
+    ),
     "unresolved-variable": NoteSpec(
         INFO, "Unresolved variable", "a launch script's settings that hang on shell variables are left out"
     ),
