@@ -103,11 +103,11 @@ class Writers:
     def _is_over(self, writer: Writer) -> bool:
         """True when a restarted run took its place: it passes the step where the writer stopped without joining it.
 
-        A second live writer starts where the first did, and is silent for no longer than a buffer fills.
+        It must have come near that step: lines of further runs, not told apart yet, are far from it. A second live writer starts where the first did, and is silent for no longer than a buffer fills.
         """
         started = writer.first_step if writer.first_step is not None else -1
         since = [w for w in self._writers if w.first_index > writer.last_index and w.rows_seen > 1]
-        redone = [w for w in since if (w.first_step or 0) > started and _newest(w) >= _newest(writer)]
+        redone = [w for w in since if (w.first_step or 0) > started and _newest(writer) - _newest(w) <= w.rows_seen]
         return bool(redone) or any(w.rows_seen > BUFFERED_STEPS for w in since)
 
     def _new(self) -> Writer | None:
