@@ -103,7 +103,8 @@ class Writers:
     def _is_over(self, writer: Writer) -> bool:
         """True when a restarted run took its place: it passes the step where the writer stopped without joining it.
 
-        It must have come near that step: lines of further runs, not told apart yet, are far from it. A second live writer starts where the first did, and is silent for no longer than a buffer fills.
+        It must have come near that step: lines of further runs, not told apart yet, are far from it. A second
+        live writer starts where the first did, and is silent for no longer than a buffer fills.
         """
         started = writer.first_step if writer.first_step is not None else -1
         since = [w for w in self._writers if w.first_index > writer.last_index and w.rows_seen > 1]
