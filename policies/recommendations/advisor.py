@@ -6,6 +6,7 @@ from policies.allocation import split_curve
 from policies.base import Advice, Direction, Recommendation, SplitCurve, Verdict
 from policies.diagnosis import diagnose
 from policies.diagnosis.budget import wall_time_budget
+from policies.diagnosis.learning import TRUNCATION
 from policies.estimators import estimate
 from policies.recommendations.case import Case, Ranked
 from policies.recommendations.engines import engines
@@ -26,12 +27,13 @@ def advise(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds:
     case = Case(topology, setpoints, known, limits, diagnosis, budget)
     curve = split_curve(topology, setpoints, known, limits) if case.verdict not in VOID else None
     ranked = sorted(_candidates(case, curve), key=lambda r: -r.expected)
-    warned = {(d.knob, d.direction) for d in do_not(case)}
+    warnings = do_not(case)
+    warned = {(d.knob, d.direction) for d in warnings}
     chosen = [r.recommendation for r in ranked if (r.recommendation.knob, r.recommendation.direction) not in warned]
     return Advice(
         diagnosis=diagnosis,
         recommendations=(*_one_per_knob(chosen), *_log(case)),
-        do_not=do_not(case),
+        do_not=warnings,
         missing=missing(case),
         split_curve=curve,
     )
@@ -56,7 +58,7 @@ def _candidates(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:
 def _mend_learning(case: Case) -> Iterator[Ranked]:
     yield from curriculum(case)
     cut = case.get("truncated_frac_last") or case.get("truncated_frac") or 0.0
-    if cut >= 0.1:
+    if cut >= TRUNCATION:
         longest = max(case.snapshot.series("resp_len_max"), default=case.get("resp_len_max"))
         cap = case.topology.max_response_tokens or longest
         reason = (

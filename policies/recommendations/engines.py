@@ -6,7 +6,7 @@ from statistics import median
 
 from policies.allocation import central
 from policies.base import Direction, Interval, Recommendation, Verdict
-from policies.diagnosis.generator import BUSY_CLIENT_PER_S, FEW_RESIDENTS, residents_per_engine
+from policies.diagnosis.generator import BUSY_CLIENT_PER_S, FEW_RESIDENTS, SLOW_S_PER_TOKEN, residents_per_engine
 from policies.recommendations.case import UNTOLD, Case, Ranked, at_most, freed
 from simulators.plant import Change, Mode
 
@@ -36,7 +36,11 @@ def engines(case: Case) -> Iterator[Ranked]:
             yield from _rarely_full(case)
         case _:
             yield from _rarely_full(case)
-    if case.serial and (case.get("slowest_s_per_token") or 0.0) > 0.1 and case.verdict is not Verdict.SLOW_ENGINE:
+    if (
+        case.serial
+        and (case.get("slowest_s_per_token") or 0.0) > SLOW_S_PER_TOKEN
+        and case.verdict is not Verdict.SLOW_ENGINE
+    ):
         yield from _slow(case)
 
 

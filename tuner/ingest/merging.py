@@ -1,7 +1,7 @@
 """Several sources of one job: rows joined on the step, configurations and stated facts joined by who knows best."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -58,13 +58,9 @@ def merge_engines(sources: Sequence[list[Row]]) -> list[Row]:
 def better(first: Facts, second: Facts) -> Facts:
     """`first`, with what it does not know taken from `second`."""
     unknown = (None, (), False, Mode.UNKNOWN)
-    known, fallback = _values(first), _values(second)
+    known, fallback = asdict(first), asdict(second)
     merged: dict[str, Any] = {n: v if v not in unknown else fallback[n] for n, v in known.items()}
     return replace(first, **merged)
-
-
-def _values(facts: Topology | Setpoints) -> dict[str, Any]:
-    return {f.name: getattr(facts, f.name) for f in fields(facts)}
 
 
 def stated_facts(config: Mapping[str, object]) -> tuple[Topology, Setpoints]:
