@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 
 from tuner.linetools import NUMBER, Pairs, dict_numbers, flat_numbers, number_in
+from tuner.lookup import number_of
 
 _QUOTED_NUMBER = re.compile(rf"(': )'({NUMBER})'")
 
@@ -67,9 +68,7 @@ def count_setting(config: Mapping[str, object], *names: str) -> int | None:
 
 def number_setting(config: Mapping[str, object], *names: str) -> float | None:
     value = setting(config, *names)
-    if isinstance(value, str):
-        return number_in(value)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return number_of(number_in(value) if isinstance(value, str) else value)
 
 
 def flag_setting(config: Mapping[str, object], *names: str) -> bool | None:

@@ -1,7 +1,7 @@
 """Typed look-ups in a flat configuration: what is absent, of another type or not finite is `None`."""
 
 from collections.abc import Mapping
-from math import isfinite, prod
+from math import prod
 
 LARGEST = 2**53
 """No count or size of a job is larger; a larger integer would not survive as a float."""
@@ -21,11 +21,14 @@ def positive(config: Mapping[str, object], *keys: str) -> int | None:
 
 def real(config: Mapping[str, object], *keys: str) -> float | None:
     """The first of the keys that holds a finite number."""
-    for key in keys:
-        value = config.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST and isfinite(value):
-            return float(value)
-    return None
+    return next((number for key in keys if (number := number_of(config.get(key))) is not None), None)
+
+
+def number_of(value: object) -> float | None:
+    """The value as a number of this world: no truth value, finite, and smaller than any count or size can be."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < LARGEST else None
 
 
 def truth(config: Mapping[str, object], *keys: str) -> bool | None:

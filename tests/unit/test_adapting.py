@@ -2,7 +2,18 @@
 
 from math import isnan
 
-from tuner.adapting import count_setting, flag_setting, plain_value, printed_numbers, quotient, setting, spelled
+import pytest
+
+from tuner.adapting import (
+    count_setting,
+    flag_setting,
+    number_setting,
+    plain_value,
+    printed_numbers,
+    quotient,
+    setting,
+    spelled,
+)
 
 
 def test_a_setting_is_found_whole_or_at_the_end_of_a_dotted_key():
@@ -51,3 +62,9 @@ def test_a_dict_that_breaks_off_is_said_to_and_its_last_number_left_out():
     cut = printed_numbers("{'a': '1.5', 'b': 2, 'c': 3")
     assert cut.cut
     assert cut.values == {"a": 1.5, "b": 2.0}
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), "9" * 400, 1e300, float("inf"), float("nan"), "nan", True])
+def test_a_setting_beyond_any_count_is_no_setting(value):
+    assert number_setting({"max_num_seqs": value}, "max_num_seqs") is None
+    assert count_setting({"max_num_seqs": value}, "max_num_seqs") is None
