@@ -1,0 +1,212 @@
+"""The stations a rollout passes, with their service rates: engine, prefill pool, sandboxes, verifier, trainer, sync.
+
+Rates of one engine or one GPU; how many there are is a setpoint. What is not there is None and costs nothing.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Victim(StrEnum):
+    """Whom a full KV pool evicts."""
+
+    LAST_ADMITTED = "last-admitted"
+    """vLLM: the resident that was admitted last."""
+    SHORTEST_OUTPUT = "shortest-output"
+    """SGLang retracts the resident with the fewest generated tokens."""
+
+
+class PrefillWork(StrEnum):
+    STALLING = "stalling"
+    """A prefill stops every decode of its engine."""
+    CHUNKED = "chunked"
+    """A prefill is mixed into decode steps: it takes its work from the shared clock, and nobody stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Seconds of one decode iteration: t = f(b) + m S, with b residents of S context tokens in total.
+
+    f is a table, linear between its points and beyond its last; `affine` makes the usual prior a + k b.
+    """
+
+    table: tuple[tuple[float, float], ...]
+    """(residents, seconds), residents rising."""
+    per_context_token_s: float = 0.0
+    """m."""
+
+
+def affine(base_s: float, per_resident_s: float, per_context_token_s: float = 0.0) -> StepTime:
+    """t = a + k b + m S."""
+    return StepTime(((0.0, base_s), (1.0, base_s + per_resident_s)), per_context_token_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One inference engine (one replica)."""
+
+    step: StepTime
+    slots: int
+    """Rollouts that may be resident at once."""
+    kv_tokens: int | None = None
+    """Capacity of the KV pool; None: never full."""
+    kv_watermark_frac: float = 0.0
+    """Share of the pool that an admission must leave free."""
+    victim: Victim = Victim.LAST_ADMITTED
+    prefill_s_per_token: float = 0.0
+    prefill: PrefillWork = PrefillWork.STALLING
+    prefix_cache: bool = True
+    """A paused rollout's context stays in the free part of the KV pool until others need it (least recently used)."""
+    lockstep: int = 1
+    """Engines that share one clock (data-parallel attention): the slowest sets the step of all."""
+    speeds: tuple[float, ...] = ()
+    """Relative speed of each engine, repeated as needed; empty: all alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillPool:
+    """Engines that only prefill, in front of the decoding ones; their number is a setpoint (gpus_prefill)."""
+
+    gpus_per_engine: int
+    prefill_s_per_token: float
+    kv_tokens: int | None = None
+    """A finished prefill holds its KV here until a decoder admits it (blocking after service)."""
+    transfer_s_per_token: float = 0.0
+    transfer_base_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sandboxes:
+    """A fleet of environments, one held by each rollout from before its first turn to its end.
+
+    Starting s of them at once against a quota of q: time = start.mean_s x (1 + overload_factor x max(0, s/q - 1)),
+    failures = failure_frac below the quota and overload_failure_frac x (1 - q/s) more above it: the cliff.
+    """
+
+    start_s: float
+    live_limit: int | None = None
+    """Sandboxes alive at once (quota): a rollout waits for one."""
+    starts_per_s_limit: float | None = None
+    failure_frac: float = 0.0
+    overload_factor: float = 0.0
+    overload_failure_frac: float = 0.0
+    start_timeout_s: float | None = None
+    """A start that takes longer fails."""
+    leak_frac: float = 0.0
+    """Sandboxes that go on counting against the quota after their rollout, until `lifetime_s`."""
+    lifetime_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """Reward computation with its own concurrency."""
+
+    time_s: float
+    concurrency: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """Seconds of one step: c0 + c1 x tokens / n^alpha on n GPUs."""
+
+    base_s: float
+    """c0: what does not shrink with GPUs."""
+    gpu_s_per_token: float
+    """c1, at alpha = 1 the GPU-seconds of one token."""
+    exponent: float = 1.0
+    """alpha; unknown before the first resize (prior U[0.5, 1])."""
+    validation_s: float = 0.0
+    checkpoint_s: float = 0.0
+    """Their periods in steps are setpoints (validation_interval, checkpoint_interval)."""
+
+
+class SyncMode(StrEnum):
+    """What happens to rollouts in flight when new weights arrive."""
+
+    DRAIN = "drain"
+    """Nothing is admitted until the residents are done; then the weights change."""
+    ABORT = "abort"
+    """Residents are stopped; with partial rollout they go on afterwards, else they start anew."""
+    IN_FLIGHT = "in-flight"
+    """Engines pause, take the weights and go on with the same KV (PipelineRL)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSync:
+    seconds: float = 0.0
+    """Pause of an engine for one publication (a table by model size and transport, not a law)."""
+    mode: SyncMode = SyncMode.IN_FLIGHT
+    rolling: bool = False
+    """One engine after another instead of all at once."""
+    trainer_waits: bool = True
+    """The trainer stands still for `seconds` too."""
+    keeps_kv: bool = True
+    """False: every resident is prefilled again under the new weights."""
+
+
+class Plug(StrEnum):
+    """What holds the generator back from running ahead of the trainer."""
+
+    NONE = "none"
+    BUFFER_CAP = "buffer-cap"
+    """No new group while `limit_groups` finished groups wait. Bounds the buffer, not staleness."""
+    WIP_CAP = "wip-cap"
+    """At most `limit_groups` started and untrained (AReaL, Tinker). Bounds mean staleness: W/B - 1 when slots are
+    freed at the end of training, W/B when at its start; the maximum is not bounded. W = B freed at the end is the
+    serial job, W = B freed at the start is one step off."""
+    DROP_OLDEST = "drop-oldest"
+    """Beyond `limit_groups` finished groups the oldest is thrown away (Applied Compute's queue-drop)."""
+    DISCARD_STALE = "discard-stale"
+    """A group older than the staleness bound is thrown away when its turn comes."""
+    PER_SYNC = "per-sync"
+    """verl: between two publications at most `limit_groups` groups are started, less what is left over."""
+
+
+class Order(StrEnum):
+    """In which order the trainer takes finished groups."""
+
+    COMPLETION = "completion"
+    ADMISSION = "admission"
+    """Strictly in the order of dispatch: staleness gets a hard bound, stragglers block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    plug: Plug = Plug.NONE
+    limit_groups: int | None = None
+    freed_at_start: bool = False
+    """WIP cap: True when a slot is free again as training of its group starts."""
+    order: Order = Order.COMPLETION
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """A rollout whose response passes `tokens` without an end is given up with chance `frac`."""
+
+    tokens: int
+    frac: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A second job whose rollouts fill free slots and leave when the first wants them."""
+
+    response_tokens: float
+    """Mean length of its rollouts; there are always some waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stations:
+    """All of them. How many engines and GPUs there are is in the setpoints and the topology."""
+
+    engine: Engine
+    trainer: Trainer
+    sync: WeightSync = field(default_factory=WeightSync)
+    admission: Admission = field(default_factory=Admission)
+    prefill: PrefillPool | None = None
+    sandboxes: Sandboxes | None = None
+    verifier: Verifier | None = None
+    pruning: Pruning | None = None
+    tenant: Tenant | None = None
+    group_wise_oversampling: bool = True
+    """True: whole groups more than needed are started; False: more members per group, of which the first are kept."""
