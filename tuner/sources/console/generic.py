@@ -23,7 +23,7 @@ _DICT_PAIR = re.compile(
 _LIST_PAIR = re.compile(
     rf"(?<![\w./@=:-])(?P<key>[A-Za-z_][\w./@-]{{0,120}})\s?[:=]\s?(?P<value>{_NUMBER})s?(?=$|[\s,;|)\]}}])"
 )
-_RAW_PAIR = re.compile(rb"(?<![\w./@-])[A-Za-z_][\w./@-]*\s?[:=]\s?(?:[-+]?[\d.]|nan|NaN|-?inf|-?Inf)")
+_RAW_PAIR = re.compile(rb"(?<![\w./@-])[A-Za-z_][\w./@-]*+\s?+[:=]\s?(?:[-+]?[\d.]|nan|NaN|-?inf|-?Inf)")
 """The start of a pair of a list, before the line is cleaned."""
 _LONE_PAIR = re.compile(
     rf"\s*(?P<key>[A-Za-z_][\w.@-]{{0,80}}(?:/[\w.@()-]{{1,80}}){{1,8}})\s*(?:[:=]\s*|\s)(?P<value>{_NUMBER})s?\s*"
