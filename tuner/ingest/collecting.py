@@ -134,7 +134,10 @@ def _dated(record: Record, framework: Framework) -> Record:
 
 
 def _first(values: Mapping[str, float], names: Sequence[str]) -> float | None:
-    return next((values[name] for name in names if name in values and abs(values[name]) < 1e12), None)
+    for name in names:
+        if name in values and abs(values[name]) < 1e12:
+            return values[name]
+    return None
 
 
 def _whole(values: Mapping[str, float], names: Sequence[str]) -> int | None:

@@ -15,7 +15,7 @@ ROWS_MAX = 2048
 
 @dataclass(slots=True)
 class RawRow:
-    """The values of one step (or of `weight` neighbouring ones) under the writer's own keys. Not frozen, as a Record."""
+    """The values of one step (or of `weight` neighbouring ones) under the writer's keys. Not frozen, as a Record."""
 
     values: dict[str, float]
     step: int | None
