@@ -205,14 +205,14 @@ def _many_short_requests(case: Case) -> Iterator[Ranked]:
 
 
 def _speculate(case: Case) -> Iterator[Ranked]:
-    """Every rollout of a serial step is sent at once: where most of it is decoding, only faster decoding shortens it."""
+    """A serial step sends all its rollouts at once: where most of it is decoding, faster decoding shortens it."""
     share = case.frac("rollout_s")
     if case.verdict is not Verdict.GENERATION_BOUND or not case.serial or share < MOSTLY_DECODE:
         return
     reason = (
-        f"Generation fills {share:.0%} of a step whose rollouts are all sent at once. Speculative decoding (an MTP head "
-        f"or a draft model) is exact and helps most in small batches and in the tail; at twice the decode rate the step "
-        f"would take {1.0 - share / 2.0:.2f} of its time. Measure it on one step."
+        f"Generation fills {share:.0%} of a step whose rollouts are all sent at once. Speculative decoding (an MTP "
+        "head or a draft model) is exact and helps most in small batches and in the tail; at twice the decode rate "
+        f"the step would take {1.0 - share / 2.0:.2f} of its time. Measure it on one step."
     )
     risks = ("large batches may slow down", "the draft must follow the weights")
     yield Ranked(
