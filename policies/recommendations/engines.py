@@ -206,9 +206,9 @@ def _many_short_requests(case: Case) -> Iterator[Ranked]:
 
 def _speculate(case: Case) -> Iterator[Ranked]:
     """A serial step sends all its rollouts at once: where most of it is decoding, faster decoding shortens it."""
-    share = case.frac("rollout_s")
-    if case.verdict is not Verdict.GENERATION_BOUND or not case.serial or share < MOSTLY_DECODE:
-        return
+    share, own = case.frac("rollout_s"), case.topology.gpus_total is not None or case.setpoints.engines is not None
+    if case.verdict is not Verdict.GENERATION_BOUND or not case.serial or not own or share < MOSTLY_DECODE:
+        return  # a hosted service decodes as it does
     reason = (
         f"Generation fills {share:.0%} of a step whose rollouts are all sent at once. Speculative decoding (an MTP "
         "head or a draft model) is exact and helps most in small batches and in the tail; at twice the decode rate "

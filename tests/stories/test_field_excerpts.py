@@ -83,3 +83,9 @@ def test_generators_are_not_warned_of_while_the_trainer_waits_for_them() -> None
 def test_no_change_is_proposed_that_gives_nothing(name: str) -> None:
     gains = [item["gain_frac"] for item in answer_to(name)["recommendations"] if item["gain_frac"]]
     assert all(gain["high"] > 0.0 for gain in gains), moves(answer_to(name))
+
+
+def test_a_pretty_printed_record_of_a_hosted_service_gets_no_engine_setting() -> None:
+    answer = answer_to("tinker-record.md")
+    assert (answer["verdict"], figure(answer, "rollout_s")) == ("generation-bound", pytest.approx(213.1945617198944))
+    assert "engine_settings" not in [knob for knob, _ in moves(answer)]
