@@ -61,7 +61,8 @@ def engine_state(snapshot: Snapshot, setpoints: Setpoints) -> EngineState:
         pool = f" while the KV pool is {kv:.0%} full" if kv is not None else ""
         return EngineState(Verdict.KV_THRASH, 0.8, f"{twice:.0%} of the tokens are computed again{pool}")
     if running is None or queued is None:
-        return EngineState(None, 0.0, "the engines' running and waiting requests are not known")
+        gaps = " and ".join(word for word, value in (("running", running), ("waiting", queued)) if value is None)
+        return EngineState(None, 0.0, f"the engines' {gaps} requests are not known")
     if queued > 0 and _prefill_saturated(snapshot):
         rate = snapshot.get("prompt_tokens_per_s") or 0.0
         return EngineState(
@@ -162,9 +163,11 @@ def _output_share_done(snapshot: Snapshot, running: float) -> float | None:
 def _room(snapshot: Snapshot, running: float, kv: float | None) -> EngineState:
     fullest = max(snapshot.series("kv_usage_frac"), default=kv)
     longest_queue = max(snapshot.series("queued"), default=0.0)
+    pool = f" and the KV pool is {kv:.0%} full" if kv is not None else ""
+    reason = f"{running:.0f} requests run, none waits{pool}"
     if kv is None or fullest is None or fullest >= KV_ROOMY or longest_queue > 0:
-        return EngineState(None, 0.0, "no request waits inside the engines now")
-    reason = f"{running:.0f} requests run, none waits and the KV pool is {kv:.0%} full, so the engines have room"
+        return EngineState(None, 0.0, reason)
+    reason += ", so the engines have room"
     seconds = snapshot.window.seconds
     if seconds is None or seconds < BRIEF_S:
         return EngineState(None, 0.0, f"{reason}; too brief a look to tell a cap from a tail, tools or a gated trainer")

@@ -1,6 +1,6 @@
 """One verdict from all candidates: what voids everything, what stands still, else the largest recoverable share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from policies.base import Cause, Diagnosis, Finding, Rates, Severity, Verdict
 from policies.diagnosis.budget import Budget, wall_time_budget
@@ -91,7 +91,11 @@ def _choose(
     causes = causes_of(topology, setpoints, snapshot, budget)
     if not causes:
         return _Choice(Verdict.CANNOT_TELL, 0.3, "it holds step times but not what fills them, neither waits nor work")
-    return _largest(topology, snapshot, causes)
+    choice = _largest(topology, snapshot, causes)
+    inside = generator_cause(setpoints, snapshot)
+    if choice.verdict is not inside.verdict or inside.verdict is Verdict.GENERATION_BOUND:
+        return choice
+    return replace(choice, confidence=min(choice.confidence, inside.confidence))  # no surer than what names it
 
 
 def _largest(topology: Topology, snapshot: Snapshot, causes: list[Cause]) -> _Choice:

@@ -84,10 +84,14 @@ def _overlapped(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bu
     if generator_is_slower(setpoints, snapshot, wait):
         return [generator]
     if gated is not None and gated > TINY:
-        recoverable, reason = gated, f"the generator is gated {gated:.0%} of the step"
-    else:
-        recoverable, reason = busy, f"its own work fills {busy:.0%} of the step; what the generator waits is not logged"
-    return [generator, Cause(Verdict.TRAINER_BOUND, recoverable, error, reason)]
+        return [
+            generator,
+            Cause(Verdict.TRAINER_BOUND, gated, error, f"the generator is gated {gated:.0%} of the step"),
+        ]
+    reason = f"its own work fills {busy:.0%} of the step; what the generator waits is not logged"
+    if gated is None and not _holds_a_batch(snapshot):
+        error = max(error, wait)  # a trainer that waits would wait longer if it were faster
+    return [generator, Cause(Verdict.TRAINER_BOUND, busy, error, reason)]
 
 
 def _idle_is_known(snapshot: Snapshot) -> bool:
@@ -117,14 +121,18 @@ def generator_is_slower(setpoints: Setpoints, snapshot: Snapshot, wait_frac: flo
     """
     if wait_frac <= BALANCED_IDLE:
         return False
-    depth, batch = snapshot.get("queue_depth"), snapshot.get("batch_rollouts")
-    if depth is not None and batch and depth >= batch:
+    if _holds_a_batch(snapshot):
         return False
     gated = snapshot.get("generator_idle_frac")
     if gated is not None:
         return gated < wait_frac
     ahead = setpoints.staleness_bound if setpoints.staleness_bound is not None else 1.0
     return wait_frac > coupling_idle_frac(ahead) or _waits_persistently(snapshot)
+
+
+def _holds_a_batch(snapshot: Snapshot) -> bool:
+    depth, batch = snapshot.get("queue_depth"), snapshot.get("batch_rollouts")
+    return depth is not None and batch is not None and depth >= batch > 0.0
 
 
 def _waits_persistently(snapshot: Snapshot) -> bool:

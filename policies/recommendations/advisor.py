@@ -26,7 +26,7 @@ def advise(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds:
     budget = wall_time_budget(topology.mode, setpoints, known)
     case = Case(topology, setpoints, known, limits, diagnosis, budget)
     curve = split_curve(topology, setpoints, known, limits) if case.verdict not in VOID else None
-    ranked = sorted(_candidates(case, curve), key=lambda r: -r.expected)
+    ranked = sorted(filter(_gives_something, _candidates(case, curve)), key=lambda r: -r.expected)
     warnings = do_not(case)
     warned = {(d.knob, d.direction) for d in warnings}
     chosen = [r.recommendation for r in ranked if (r.recommendation.knob, r.recommendation.direction) not in warned]
@@ -37,6 +37,12 @@ def advise(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds:
         missing=missing(case),
         split_curve=curve,
     )
+
+
+def _gives_something(ranked: Ranked) -> bool:
+    """False where the change acts on a share of the time that is nil, or of which nothing is known."""
+    gain = ranked.recommendation.gain_frac
+    return gain is None or gain.high > 0.0
 
 
 def _candidates(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:

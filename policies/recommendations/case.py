@@ -47,6 +47,11 @@ class Case:
         return self.verdict in GENERATOR_SIDE
 
     @property
+    def may_wait_for_generator(self) -> bool:
+        """True unless the verdict says that something else holds the job up."""
+        return self.generator_side or self.verdict is Verdict.CANNOT_TELL
+
+    @property
     def serial(self) -> bool:
         return self.topology.mode is Mode.SERIAL
 

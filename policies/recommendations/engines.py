@@ -14,6 +14,8 @@ HALF_RATE_REQUESTS = tuple(exp(log(8.0) + (log(128.0) - log(8.0)) * (i + 0.5) / 
 """Batch at which decode reaches half of its ceiling: log-uniform from 8 to 128 where the engine's curve is unknown."""
 KV_TARGET_FRAC = 0.8
 """A batch is not grown beyond the requests that fill this share of the KV pool."""
+MOSTLY_DECODE = 0.6
+"""From this share of the step generation is so much that no other phase can give back as much."""
 CHUNKS = "chunked prefill budget"
 """What engines call the prompt tokens of one iteration."""
 
@@ -34,6 +36,7 @@ def engines(case: Case) -> Iterator[Ranked]:
         case Verdict.GENERATION_BOUND | Verdict.CANNOT_TELL:
             yield from _many_short_requests(case)
             yield from _rarely_full(case)
+            yield from _speculate(case)
         case _:
             yield from _rarely_full(case)
     if (
@@ -198,6 +201,23 @@ def _many_short_requests(case: Case) -> Iterator[Ranked]:
     yield Ranked(
         1.5 * UNTOLD * case.generator_frac,
         Recommendation("client_concurrency", Direction.UP, None, "one request per group", "", None, reason),
+    )
+
+
+def _speculate(case: Case) -> Iterator[Ranked]:
+    """A serial step sends all its rollouts at once: where most of it is decoding, faster decoding shortens it."""
+    share, own = case.frac("rollout_s"), case.topology.gpus_total is not None or case.setpoints.engines is not None
+    if case.verdict is not Verdict.GENERATION_BOUND or not case.serial or not own or share < MOSTLY_DECODE:
+        return  # a hosted service decodes as it does
+    reason = (
+        f"Generation fills {share:.0%} of a step whose rollouts are all sent at once. Speculative decoding (an MTP "
+        "head or a draft model) is exact and helps most in small batches and in the tail; at twice the decode rate "
+        f"the step would take {1.0 - share / 2.0:.2f} of its time. Measure it on one step."
+    )
+    risks = ("large batches may slow down", "the draft must follow the weights")
+    yield Ranked(
+        1.1 * UNTOLD * share,
+        Recommendation("engine_settings", Direction.ON, None, "speculative decoding", "", None, reason, risks),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from policies.base import Direction, Recommendation, Verdict
-from policies.recommendations.case import Case, Ranked, at_most, freed, saved_by_doubling
+from policies.recommendations.case import UNTOLD, Case, Ranked, at_most, freed, saved_by_doubling
 
 WORTH_IT = 0.03
 """Phases under this share of the wall time are left alone."""
@@ -48,6 +48,7 @@ def _interval(case: Case, knob: str, signal: str, now: int | None, what: str) ->
 def _weight_sync(case: Case) -> Iterator[Ranked]:
     share = case.frac("weight_sync_s")
     if share < WORTH_IT:
+        yield from _drain(case)
         return
     now = case.setpoints.sync_interval
     gain = saved_by_doubling(share)
@@ -83,6 +84,22 @@ def _weight_sync(case: Case) -> Iterator[Ranked]:
             ("a rollout may span two versions",),
             data_changing=True,
         ),
+    )
+
+
+def _drain(case: Case) -> Iterator[Ranked]:
+    """Updates known to wait for the requests in flight, and no log of how long that takes."""
+    known = case.get("weight_sync_s") is not None
+    if case.serial or known or case.setpoints.in_flight_update is not False or not case.may_wait_for_generator:
+        return
+    reason = (
+        "Before each weight update the engines finish what is in flight, nearly empty towards the end. How long that "
+        "takes is not logged; updated in flight, they stay full."
+    )
+    risks = ("a rollout may span two versions",)
+    yield Ranked(
+        UNTOLD,
+        Recommendation("in_flight_update", Direction.ON, "off", "on", "", None, reason, risks, data_changing=True),
     )
 
 

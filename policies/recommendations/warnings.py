@@ -1,6 +1,7 @@
 """The tempting wrong moves, and what is not in the data."""
 
 from policies.base import Direction, DoNot, Missing, Verdict
+from policies.diagnosis.waiting import BALANCED_IDLE
 from policies.recommendations.case import Case
 from simulators.plant import Mode, TrainerResize
 
@@ -26,7 +27,7 @@ def do_not(case: Case) -> tuple[DoNot, ...]:
 
 def _by_verdict(case: Case) -> list[DoNot]:
     match case.verdict:
-        case Verdict.TRAINER_BOUND if not case.serial:
+        case Verdict.TRAINER_BOUND if not case.serial and not _trainer_waits_too(case):
             why = "The trainer is the slower side: more generators only make samples older."
             return [DoNot("gpus_generator", Direction.UP, why), DoNot("max_in_flight", Direction.UP, why)]
         case Verdict.KV_BOUND | Verdict.KV_THRASH:
@@ -48,6 +49,12 @@ def _by_verdict(case: Case) -> list[DoNot]:
             return [DoNot("gpus_trainer", Direction.UP, why)]
         case _:
             return []
+
+
+def _trainer_waits_too(case: Case) -> bool:
+    """What the generator waits is not logged and the trainer does wait: which side is slower is not settled."""
+    idle = case.get("trainer_idle_frac")
+    return idle is not None and idle > BALANCED_IDLE and case.get("generator_idle_frac") is None
 
 
 def missing(case: Case) -> tuple[Missing, ...]:

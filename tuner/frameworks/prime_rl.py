@@ -10,7 +10,7 @@ from math import isfinite
 from simulators.plant import Change, Mode
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
 from tuner.frameworks.prime_rl_config import facts_of
-from tuner.frameworks.prime_rl_lines import NEVER_PAUSED, StepLines
+from tuner.frameworks.prime_rl_lines import NEVER_PAUSED, PAUSED, StepLines
 from tuner.records import Record
 
 
@@ -214,7 +214,10 @@ FRAMEWORK = Framework(
     formats=(
         LineFormat(
             "step",
-            ("Step ", "orchestrator step", "Generating rollouts", "Orchestrator resumed", "rollouts (", "Train batch "),
+            (
+                *("Step ", "orchestrator step", "Generating rollouts", PAUSED, "Orchestrator resumed"),
+                *("rollouts (", "Train batch "),
+            ),
             StepLines,
         ),
     ),

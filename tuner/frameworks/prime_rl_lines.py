@@ -15,6 +15,7 @@ _BAR = re.compile(r"Generating rollouts \(train\):\s*100%\|[^|]*\|\s*(\d{1,9})/(
 _DETECTED = re.compile(r"Detected \d{1,9}/(\d{1,9}) rollouts \(([^)]*)\)")
 _ZERO = re.compile(r"\bzero_advantage=(\d{1,9})")
 _STARTING = re.compile(r"Starting orchestrator step (\d{1,12})")
+PAUSED = "Orchestrator paused: "
 _RESUMED = re.compile(rf"Orchestrator resumed: checkpoint \d+ ready \(after ({NUMBER}s)\)")
 _PIPELINE = re.compile(r"Train batch (\d{1,9})/(\d{1,9})\b.*?; (\d{1,9}) inflight episodes \(train=(\d{1,9})")
 _BUFFERED = re.compile(r"\(\+(\d{1,9}) buffered\)")
@@ -49,7 +50,7 @@ TRAINER = {
 UNIT_AFTER = {"Throughput": "tokens/s", "Seq. Length": "tokens/sample", "Peak Mem.": "GiB"}
 """Units that a field always has: without it the line broke off inside the field."""
 
-LAST = {"Max. Off-Policy Level", "Truncation", "Peak Mem.", "Max Vio", "Routing Conf."}
+LAST = {"Max. Off-Policy Level", "Error", "Truncation", "Peak Mem.", "Max Vio", "Routing Conf."}
 """A whole line ends with one of these."""
 
 NEVER_PAUSED = "console/no_pause_line"
@@ -62,13 +63,15 @@ class StepLines:
     def __init__(self) -> None:
         self._seen: dict[str, float] = {}
         self._started: int | None = None
+        self._paused = False
+        """A pause began whose end, and so whose length, was not printed."""
 
     def feed(self, line: Line) -> Iterator[Item]:
         text = line.text
         if (step := _STEP.search(text)) is not None:
             yield from self._step(line, int(step.group(1)), text[step.end() :])
         elif (started := _STARTING.search(text)) is not None:
-            self._seen, self._started = {}, int(started.group(1))
+            self._seen, self._started, self._paused = {}, int(started.group(1)), False
         elif (pipeline := _PIPELINE.search(text)) is not None:
             yield _pipeline(line, pipeline)
         else:
@@ -78,11 +81,14 @@ class StepLines:
         return ()
 
     def _notice(self, text: str) -> None:
-        if (bar := _BAR.search(text)) is not None and bar.group(1) == bar.group(2):
+        if PAUSED in text:
+            self._paused = True
+        elif (bar := _BAR.search(text)) is not None and bar.group(1) == bar.group(2):
             self._seen["progress/samples"] = float(bar.group(2))
             self._seen["time/generate_completions"] = seconds_in(bar.group(3)) or 0.0
         elif (resumed := _RESUMED.search(text)) is not None:
             waited_s = seconds_in(resumed.group(1)) or 0.0
+            self._paused = False
             self._seen["time/wait_for_ckpt"] = self._seen.get("time/wait_for_ckpt", 0.0) + waited_s
         elif (detected := _DETECTED.search(text)) is not None and float(detected.group(1)) > 0.0:
             zero = _ZERO.search(detected.group(2))
@@ -99,12 +105,14 @@ class StepLines:
         if of_trainer:
             yield _record(values, step, line, "trainer", cut)
             return
-        if "Async Level" in fields and self._started == step and "time/wait_for_ckpt" not in self._seen:
+        if self._paused:
+            self._seen.pop("time/generate_completions", None)  # the pause is inside it
+        elif "Async Level" in fields and self._started == step and "time/wait_for_ckpt" not in self._seen:
             values[NEVER_PAUSED] = 0.0
         if "Trainable" in fields:
             values |= _trainable(fields)
         values |= self._seen
-        self._seen, self._started = {}, None
+        self._seen, self._started, self._paused = {}, None, False
         yield _record(values, step, line, "orchestrator", cut)
 
 

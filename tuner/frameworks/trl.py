@@ -7,6 +7,7 @@ from itertools import pairwise
 from simulators.plant import Change, Mode, Setpoints, Topology
 from tuner.adapting import count_setting, number_setting, printed_numbers, spelled
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
+from tuner.linetools import NUMBER
 from tuner.records import Configuration, Item, Line, Record
 
 NAME = "trl"
@@ -30,6 +31,13 @@ _INFLIGHT = re.compile(r"max_inflight_tasks set to (\d+) \(max_staleness=(\d+) .
 _KEY = re.compile(r"'[\w/ .-]+': ")
 _MAXSIZE = re.compile(r"maxsize=(\d+)")
 
+BAR_MARKERS = ("s/it", "it/s")
+_BAR = re.compile(
+    rf"(?:^|\]|Train:)\s*\d{{1,3}}%\|[^|]{{0,400}}\|\s*(\d{{1,12}})/\d{{1,12}} "
+    rf"\[[\d:]+<[^,\]]{{0,20}},\s*({NUMBER})(s/it|it/s)"
+)
+"""The trainer's own progress bar: it has no name (ms-swift's is called Train)."""
+
 
 class _Console:
     """Dict lines (several may share a line, the last may be cut); drops and a full buffer count towards the next."""
@@ -39,10 +47,15 @@ class _Console:
         self._full = 0
         self._capacity: float | None = None
         self._async = False
+        self._bar: tuple[int, float] | None = None
+        """Step and seconds per step of the progress bar before the next dict."""
 
     def feed(self, line: Line) -> Iterable[Item]:
         text = line.text
-        if STALE in text:
+        bars = _BAR.findall(text) if "|" in text else []
+        if bars:
+            self._bar = _step_and_pace(*bars[-1])  # a captured terminal keeps every state of the bar on one line
+        elif STALE in text:
             self._stale += 1
             self._async = True
         elif FULL in text:
@@ -60,15 +73,20 @@ class _Console:
     def _record(self, piece: str, broken: bool, line: Line) -> Iterable[Item]:
         found = printed_numbers(piece)
         values = dict(found.values)
+        bar, self._bar = self._bar, None
         if not _is_metrics(values):
             return
+        step = _whole(values.get("step"))
+        if bar is not None:
+            step = bar[0] if step is None else step
+            values.setdefault("s_per_it", bar[1])
         self._async = self._async or any(key in values for key in _ASYNC_KEYS)
         if self._async:
             values |= {"log/stale_samples_dropped": float(self._stale), "log/buffer_full_waits": float(self._full)}
         if self._capacity:
             values["log/queue_maxsize"] = self._capacity
         self._stale = self._full = 0
-        yield Record(values, _whole(values.get("step")), line.time_s, framework=NAME, cut=found.cut or broken)
+        yield Record(values, step, line.time_s, framework=NAME, cut=found.cut or broken)
 
     def flush(self) -> Iterable[Item]:
         return ()
@@ -82,6 +100,14 @@ def _dicts(text: str) -> list[tuple[str, bool]]:
     if "}" in head and (first := _KEY.search(head)) is not None:
         pieces.insert(0, ("{" + head[first.start() :], True))
     return [(piece[: piece.find("}") + 1] if "}" in piece else piece, broken) for piece, broken in pieces]
+
+
+def _step_and_pace(step: str, pace: str, unit: str) -> tuple[int, float] | None:
+    """None before the first step is done, and for a pace of 0 it/s."""
+    rate = float(pace)
+    if not rate > 0.0 or int(step) < 1:
+        return None
+    return int(step), rate if unit == "s/it" else 1.0 / rate
 
 
 def _is_metrics(values: Mapping[str, float]) -> bool:
@@ -107,11 +133,13 @@ ALIASES = (
     *_both("step_time", "step_s", trust=0.9),
     *_both("s_per_it", "step_s", trust=0.7),
     *_both("completions/mean_length", "resp_len_mean"),
+    *_both("completion_length", "resp_len_mean", trust=0.9),
     *_both("completions/max_length", "resp_len_max"),
     *_both("completions/clipped_ratio", "truncated_frac"),
     *_both("reward", "reward_mean"),
     *_both("frac_reward_zero_std", "zero_adv_frac"),
     *_both("entropy", "entropy"),
+    *_both("entropy/mean", "entropy", trust=0.9),
     *_both("grad_norm", "grad_norm"),
     *_both("kl", "kl"),
     *_both("tools/call_frequency", "tool_calls_mean"),
@@ -134,6 +162,7 @@ ALIASES = (
 )
 """`step_time` holds generation, scoring, forward and backward, not the optimizer's step, logging and saving (0.9); a
 progress bar's seconds per iteration are a running mean (0.7). `generation_tok_per_s` is a mean since the start (0.6).
+`completion_length` is TRL's name before 0.17, `entropy/mean` ms-swift's.
 `queue_wait_time_s` is a mean per *sample*, `backpressure_s` per *group*: not seconds of a step, so not translated."""
 
 
@@ -215,7 +244,7 @@ FRAMEWORK = Framework(
         KnobKey("validation_interval", "eval_steps", Change.RESTART),
         KnobKey("logging", "report_to", Change.RESTART, note="wandb or mlflow also get the profiling/ timers"),
     ),
-    formats=(LineFormat("trl-console", (*DICT_MARKERS, STALE, FULL, INFLIGHT), _Console),),
+    formats=(LineFormat("trl-console", (*DICT_MARKERS, STALE, FULL, INFLIGHT, *BAR_MARKERS), _Console),),
     signature=(
         *(
             f"{prefix}{key}"

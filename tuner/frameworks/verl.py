@@ -18,7 +18,13 @@ KNOBS = (
     KnobKey("gpus_generator", "rollout.nnodes", RESTART, note=f"with rollout.n_gpus_per_node; V1: {ROLLOUT}nnodes"),
     KnobKey("staleness_bound", "async_training.staleness_threshold", RESTART, data_changing=True),
     KnobKey("staleness_bound", _V1_STALENESS, RESTART, data_changing=True, where_set=_V1_STALENESS),
-    KnobKey("sync_interval", "async_training.trigger_parameter_sync_step", RESTART, data_changing=True),
+    KnobKey(
+        "sync_interval",
+        "async_training.trigger_parameter_sync_step",
+        RESTART,
+        data_changing=True,
+        only=Mode.OVERLAPPED,
+    ),
     KnobKey("sync_interval", _V1_SYNC, RESTART, data_changing=True, where_set=_V1_SYNC),
     KnobKey("group_size", f"{ROLLOUT}n", RESTART, data_changing=True),
     KnobKey(

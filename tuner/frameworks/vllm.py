@@ -20,6 +20,7 @@ PREEMPTION_MARKER = "total_num_cumulative_preemption="
 START_MARKERS = ("KV cache size:", "Maximum concurrency for", "# GPU blocks:", "non-default args:", "args: Namespace(")
 
 _PAIR = re.compile(rf",\s*([A-Za-z][A-Za-z0-9 /-]*): *({NUMBER}) *(tokens/s|reqs|%)?")
+_WITH_UNIT = re.compile(rf"{NUMBER} *(?:tokens/s|reqs|%)")
 _ENGINE = re.compile(r"Engine (\d+):")
 _AGGREGATED = re.compile(r"(\d+) Engines Aggregated:")
 _RANK_OF_SPEAKER = re.compile(r"_DP(\d+)")
@@ -41,11 +42,20 @@ class _Statistics:
 
     def feed(self, line: Line) -> Iterable[Item]:
         text = line.text[:LONGEST_STATS_CHARS]
-        at = text.find(STATS_MARKER)
-        values = _pairs(text[at:], line.cut) if at >= 0 else _warned(text)
+        places = [found.start() for found in re.finditer(STATS_MARKER, text)]
+        if not places:
+            return self._record(_warned(text), text[:80], line)
+        found: list[Item] = []
+        start = 0
+        for at, then in zip(places, [*places[1:], len(text)], strict=True):
+            end = _end_of_statistics(text, at, then)
+            found += self._record(_pairs(text[at:end], line.cut), text[start:at], line)
+            start = end
+        return found
+
+    def _record(self, values: dict[str, float], head: str, line: Line) -> tuple[Item, ...]:
         if not values:
             return ()
-        head = text[: at if at >= 0 else 80]
         labels = _labels(head, line.speaker)
         if (engines := _AGGREGATED.search(head)) is not None:
             values["engines"] = float(engines.group(1))
@@ -53,11 +63,25 @@ class _Statistics:
             engine = labels.get("engine", "")
             values["Preemptions"] += self._preempted.get(engine, 0.0)
             self._preempted[engine] = values["Preemptions"]
-        time_s = line.time_s if line.time_s is not None else seconds_of_stamp(head)
-        return (_record(values, line, labels, time_s),)
+        return (_record(values, line, labels, _time_s(head, line)),)
 
     def flush(self) -> Iterable[Item]:
         return ()
+
+
+def _end_of_statistics(text: str, start: int, end: int) -> int:
+    """Where a newline got lost, the next line's head follows the last number with a unit."""
+    *_, last = (0, *(found.end() for found in _WITH_UNIT.finditer(text, start, end)))
+    return last if last and end < len(text) else end
+
+
+def _time_s(head: str, line: Line) -> float | None:
+    """The line's time; of a later line pasted behind it, as much later as the stamps of the two say."""
+    own_s = seconds_of_stamp(head)
+    if line.time_s is None or line.text.startswith(head):
+        return own_s if line.time_s is None else line.time_s
+    first_s = seconds_of_stamp(line.text[:80])
+    return None if own_s is None or first_s is None else line.time_s + own_s - first_s
 
 
 def _record(values: Mapping[str, float], line: Line, labels: Mapping[str, str], time_s: float | None) -> Record:

@@ -24,6 +24,8 @@ class Writer:
     def __init__(self, history: History, index: int) -> None:
         self._history = history
         self._open: dict[int | None, RawRow] = {}
+        self._coming: dict[str, float] = {}
+        """What a record without a step said that the newest step contradicts: it announced the next one."""
         self.newest: int | None = None
         self.first_index = self.last_index = index
         self.first_step: int | None = None
@@ -36,7 +38,7 @@ class Writer:
 
     def add(self, record: Record, step: int | None, index: int) -> None:
         self.last_index = index
-        row = self._open.get(step)
+        row = self._open.get(step) or self._announced(record, step)
         if row is not None and (step is not None or not (row.values.keys() & record.values.keys())):
             row.values.update(record.values)
             stamp = record.time_s if record.time_s is not None else row.time_s
@@ -48,11 +50,28 @@ class Writer:
         if self.first_step is None:
             self.first_step = step
         self.newest = step if step is not None else self.newest
-        self._open[step] = RawRow(dict(record.values), step, record.time_s, step, 1, record.origin, dict(record.labels))
+        values = {**self._coming, **record.values}
+        self._coming = {}
+        self._open[step] = RawRow(values, step, record.time_s, step, 1, record.origin, dict(record.labels))
+
+    def _announced(self, record: Record, step: int | None) -> RawRow | None:
+        """The row of what was said before the first step, where the first step says the same again."""
+        row = self._open.get(None) if step is not None and self.newest is None else None
+        if row is None or not row.values.keys() & record.values.keys() or not is_same(row.values, record.values):
+            return None
+        self.newest = self.first_step = step
+        return replace(self._open.pop(None), step=step, last_step=step)
 
     def add_to_newest(self, record: Record, index: int) -> None:
-        """A record without a step belongs to what is being written now."""
-        self.add(record, self.newest if self.newest in self._open else None, index)
+        """A record without a step belongs to what is being written now, or if of no known format, to what comes."""
+        newest = self._open.get(self.newest)
+        if self.newest is None or newest is None:
+            self.add(record, None, index)
+        elif record.framework is None and not is_same(newest.values, record.values):
+            self.last_index = index
+            self._coming |= record.values
+        else:
+            self.add(record, self.newest, index)
 
     def _close_oldest(self) -> None:
         self._history.append(self._open.pop(next(iter(self._open))))

@@ -98,8 +98,13 @@ def delimiter_of(line: str) -> str:
 def _header(cells: list[str], sheet: _Sheet) -> list[str]:
     columns = [printable(cell.strip().lstrip("\ufeff")) for cell in cells[:COLUMNS_MAX]]
     if not any(_COLUMN_NAME.fullmatch(name) for name in columns):
+        found = f"found {', '.join(columns)[:60]!r}"
+        if all(map(NUMBER.fullmatch, columns)):
+            found = (
+                f"the first row is numbers ({', '.join(columns)[:60]}); put a line such as step,step_s,rollout_s above"
+            )
         raise SourceError(
-            f"{sheet.origin}:{sheet.number}: the first line must name the columns; found {', '.join(columns)[:60]!r}"
+            f"{sheet.origin}:{sheet.number}: the first line must name the columns: {found}. Names: docs/signals.md"
         )
     return columns
 
@@ -224,7 +229,8 @@ def claims(name: str, head: bytes) -> float:
     delimiter = delimiter_of(lines[0])
     columns = [cell.strip().strip('"') for cell in lines[0].split(delimiter)]
     if sum(_COLUMN_NAME.fullmatch(column) is not None for column in columns) < 0.8 * len(columns):
-        return 0.0
+        headless = name.lower().endswith((".csv", ".tsv")) and all(map(NUMBER.fullmatch, columns))
+        return 0.6 if headless else 0.0  # read says what is wrong
     body = lines[1:] if len(lines) < 3 else lines[1:-1]
     fits = sum(line.count(delimiter) == lines[0].count(delimiter) for line in body)
     regular = bool(body) and fits > 0.6 * len(body) and any(map(_has_number, body))

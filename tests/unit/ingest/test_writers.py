@@ -86,3 +86,15 @@ def test_more_counters_than_any_run_has_are_counted_and_left_out() -> None:
     crowd = [Record({"loss": float(n)}, -n) for n in range(WRITERS_MAX + 5)]
     _, notes = sorted_out(crowd)
     assert notes["interleaved-writers"].evidence["left_out"] == 5
+
+
+def test_an_extract_printed_before_each_record_is_no_step_of_its_own_and_changes_none() -> None:
+    """A callback prints a few rounded metrics, then the trainer its whole record."""
+    lengths = {10: 53.35, 20: 2.6}
+    whole = [Record({"len": n, "reward": 1.0}, step, framework="trl") for step, n in lengths.items()]
+    extracts = [Record({"len": 53.4, "extra": 1.0}), Record({"len": 2.6, "extra": 2.0})]
+    rows, _ = sorted_out([extracts[0], whole[0], extracts[1], whole[1]])
+    assert [(row.step, row.values) for row in rows] == [
+        (10, {"len": 53.35, "reward": 1.0, "extra": 1.0}),
+        (20, {"len": 2.6, "reward": 1.0, "extra": 2.0}),
+    ]

@@ -72,7 +72,9 @@ def test_a_queue_that_was_there_a_minute_ago_is_no_empty_engine(scrapes: Steps) 
 
 @pytest.mark.parametrize("known", [{}, {"running": 12}, {"queued": 3}, {"kv_usage_frac": 0.99}])
 def test_without_running_and_waiting_requests_nothing_is_said(scrapes: Steps, known: dict[str, float]) -> None:
-    assert state(scrapes, **known).verdict is None
+    found = state(scrapes, **known)
+    assert found.verdict is None
+    assert all(("running" in found.reason) != (name == "running") for name in known if name != "kv_usage_frac")
 
 
 def test_preemptions_a_pool_too_small_and_a_stuck_gauge_are_findings(scrapes: Steps) -> None:

@@ -92,3 +92,12 @@ def test_findings_stand_worst_first(steps: Steps) -> None:
     severities = [f.severity.value for f in diagnosis(mixed, Mode.SERIAL).findings]
     assert severities == sorted(severities, key=["critical", "warning", "info"].index)
     assert len(set(severities)) == 3
+
+
+def test_a_named_cause_is_no_surer_than_what_names_it(steps: Steps) -> None:
+    tail = diagnosis(
+        steps(4, step_s=100, trainer_wait_s=90, trainer_busy_s=10, slowest_s=300, rollout_latency_s=100),
+        setpoints=Setpoints(overlap=False),
+    )
+    assert tail.verdict is Verdict.TAIL_BOUND
+    assert tail.confidence <= 0.5 < tail.causes[0].recoverable_frac

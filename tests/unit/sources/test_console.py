@@ -177,3 +177,22 @@ def _origins(items: Iterable[Item]) -> Iterator[str]:
 def test_real_fragments_are_found_without_their_framework(name: str, case: Callable[[str], Opened]) -> None:
     assert all(origin.startswith(f"{name}:") for origin in _origins(console.read(case(name), [])))
     assert any("timing_s/step" in r.values for r in records(console.read(case(name), [])))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "{key}: {value}",
+        " - {key}:{value}",
+        "* {key} = {value}",
+        "  - `{key}: {value}`",
+        "| `{key}` | {value} |",
+        "    '{key}': {value},",
+    ],
+)
+def test_one_pair_a_line_may_be_a_list_a_table_or_a_dict(opened: Make, shape: str) -> None:
+    pairs = {"timing_s/step": 93.5, "timing_s/gen": 24.5, "critic/score/mean": -0.25}
+    text = "".join(shape.format(key=key, value=value) + "\n" for key, value in pairs.items())
+    (record,) = [item for item in console.read(opened(text), ()) if isinstance(item, Record)]
+    assert record.values == pairs
+    assert record.step is None

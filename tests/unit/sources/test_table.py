@@ -141,3 +141,10 @@ def test_a_frameworks_own_columns_keep_their_names(case: Callable[[str], Opened]
     assert [r.values["perf/step_time"] for r in found] == [31.5, 20.8, 178.3, 104.0, 18.853, 3.316]
     assert found[0].labels["setup"].startswith("358-s1")
     assert found[0].labels["mode"] == "sync"
+
+
+@pytest.mark.parametrize("numbers", ["1,30.2,20.1\n2,31,20.9\n", "0,1\n0,2\n"])
+def test_a_table_without_a_header_is_told_so(opened: Make, numbers: str) -> None:
+    assert table.claims("times.csv", numbers.encode()) > 0.3
+    with pytest.raises(SourceError, match=r"first row is numbers .*docs/signals\.md"):
+        list(table.read(opened(numbers), ()))

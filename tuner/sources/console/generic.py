@@ -27,13 +27,18 @@ _RAW_VALUE = re.compile(rb"[:=]\s?(?:[-+]?[\d.]|nan|NaN|-?inf|-?Inf)")
 _RAW_PAIR = re.compile(rb"(?<![\w./@-])[A-Za-z_][\w./@-]*+\s?+" + _RAW_VALUE.pattern)
 """The start of a pair of a list, before the line is cleaned. Most lines lack the values, which are sooner sought."""
 _LONE_PAIR = re.compile(
-    rf"\s*(?P<key>[A-Za-z_][\w.@-]{{0,80}}(?:/[\w.@()-]{{1,80}}){{1,8}})\s*(?:[:=]\s*|\s)(?P<value>{_NUMBER})s?\s*"
+    r"\s*(?:[-*\u2022]\s{1,4}|\|\s{0,40})?[`'\"]?(?P<key>[A-Za-z_][\w.@-]{0,80}(?:/[\w.@()-]{1,80}){1,8})[`'\"]?"
+    rf"\s*(?:[:=|]\s*|\s)`?(?P<value>{_NUMBER})s?`?\s?,?\s*\|?\s*"
 )
+"""Bare, an item of a list, a row of a table of two columns, or a line of a dict printed over several."""
 _WANDB_PAIR = re.compile(rf"\s*wandb:\s+(?P<key>[A-Za-z_][\w./@()-]{{0,200}})\s+(?P<value>{_NUMBER}|True|False)\s*")
-_STEP_BEFORE = re.compile(r"\b(?:global[_ ]?)?(?:step|iteration|iter)\b\s?[:=#]?\s?(?P<step>\d{1,12})\b", re.I)
+_STEP_BEFORE = re.compile(
+    r"(?<![\w/.-])(?:global[_ ]?)?(?:step|iteration|iter)\b\s?[:=#]?\s?(?P<step>\d{1,12})\b(?!\.\d)", re.I
+)
+"""Not the end of a longer name (`timing_s/step`), nor the whole part of a measure."""
 _WORDS = {"True": 1.0, "true": 1.0, "False": 0.0, "false": 0.0}
 
-_LONE_PAIR_END = re.compile(rb"/[\w./@()-]+ *:? +-?[\d.nNi]")
+_LONE_PAIR_END = re.compile(rb"/[\w./@()-]+[`'\"]?(?: *[:=|] *| +)`?-?[\d.nNi]")
 LONE_PAIR_START = re.compile(rb"[^\x80-\xff]{0,80}?[A-Za-z][\w.@-]*" + _LONE_PAIR_END.pattern)
 """What a line with one pair looks like before it is cleaned; only short lines are asked, and for their end first."""
 
