@@ -1,0 +1,130 @@
+"""How a job is laid out: engines, slots, groups of a batch; the numbers behind setpoints, or what is missing."""
+
+import math
+from dataclasses import dataclass
+
+from simulators.plant import Mode, Setpoints, Topology
+from simulators.stations import Order, Plug, Stations
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    serial: bool
+    engines: int
+    slots: int
+    """Rollouts that may be resident in one engine."""
+    in_flight: int
+    """Rollouts dispatched and unfinished at most, whole job."""
+    prefill_engines: int
+    gpus_trainer: int
+    group_size: int
+    members: int
+    """Rollouts started per group: more than group_size when members are oversampled."""
+    batch_groups: int
+    rounds_ratio: float
+    """Groups started per group needed, in rounds; 1 without oversampling of groups."""
+    sync_interval: int
+    plug: Plug
+    limit_groups: int | None
+    freed_at_start: bool
+    order: Order
+
+    @property
+    def in_flight_per_engine(self) -> float:
+        return self.in_flight / self.engines
+
+
+def required(name: str, value: int | None, low: int = 1) -> int:
+    """The value, or an error that says what to state."""
+    if value is None:
+        raise ValueError(f"{name} is not known: the model needs it; state it in the job file")
+    if value < low:
+        raise ValueError(f"{name}={value} must be >= {low}")
+    return value
+
+
+def layout_of(topology: Topology, stations: Stations, setpoints: Setpoints) -> Layout:
+    """Raises ValueError where a setting is missing or impossible."""
+    group_size = required("setpoints.group_size", setpoints.group_size)
+    batch = required("setpoints.batch_rollouts", setpoints.batch_rollouts)
+    if batch % group_size:
+        raise ValueError(
+            f"setpoints.batch_rollouts={batch} is not a multiple of group_size={group_size}: a batch is whole groups"
+        )
+    serial = topology.mode is Mode.SERIAL
+    engines, prefill_engines, gpus_trainer = _gpus(topology, stations, setpoints)
+    slots = min(
+        required("engine.slots", stations.engine.slots), setpoints.max_in_flight_per_engine or stations.engine.slots
+    )
+    ratio = setpoints.oversampling_ratio or 1.0
+    if not 1.0 <= ratio < math.inf:
+        raise ValueError(f"setpoints.oversampling_ratio={ratio} must be >= 1 and finite")
+    by_group = stations.group_wise_oversampling
+    limit, freed_at_start = _limit(stations, setpoints, batch // group_size, serial)
+    return Layout(
+        serial=serial,
+        engines=engines,
+        slots=slots,
+        in_flight=min(engines * slots, setpoints.max_in_flight or engines * slots)
+        if setpoints.max_in_flight is None
+        else required("setpoints.max_in_flight", setpoints.max_in_flight),
+        prefill_engines=prefill_engines,
+        gpus_trainer=gpus_trainer,
+        group_size=group_size,
+        members=group_size if by_group else round(ratio * group_size),
+        batch_groups=batch // group_size,
+        rounds_ratio=ratio if by_group else 1.0,
+        sync_interval=required("setpoints.sync_interval", setpoints.sync_interval or 1),
+        plug=Plug.WIP_CAP if serial else stations.admission.plug,
+        limit_groups=limit,
+        freed_at_start=freed_at_start,
+        order=stations.admission.order,
+    )
+
+
+def _gpus(topology: Topology, stations: Stations, setpoints: Setpoints) -> tuple[int, int, int]:
+    """(decoding engines, prefill engines, trainer GPUs)."""
+    per_engine = required("topology.gpus_per_engine", topology.gpus_per_engine)
+    if topology.mode is Mode.SERIAL:
+        total = required("topology.gpus_total", topology.gpus_total or setpoints.gpus_trainer)
+        return _engines(setpoints, total, per_engine, "topology.gpus_total"), 0, total
+    trainer = required("setpoints.gpus_trainer", setpoints.gpus_trainer)
+    if stations.prefill is None:
+        generator = setpoints.gpus_generator
+        if setpoints.engines is None:
+            generator = required("setpoints.gpus_generator", generator)
+        return _engines(setpoints, generator or 0, per_engine, "setpoints.gpus_generator"), 0, trainer
+    prefill = required("setpoints.gpus_prefill", setpoints.gpus_prefill) // stations.prefill.gpus_per_engine
+    if prefill < 1:
+        raise ValueError(
+            f"setpoints.gpus_prefill={setpoints.gpus_prefill} holds no prefill engine of "
+            f"{stations.prefill.gpus_per_engine} GPUs: give it one at least"
+        )
+    decode = required("setpoints.gpus_decode", setpoints.gpus_decode)
+    return _engines(setpoints, decode, per_engine, "setpoints.gpus_decode"), prefill, trainer
+
+
+def _engines(setpoints: Setpoints, gpus: int, per_engine: int, name: str) -> int:
+    if setpoints.engines is not None:
+        return required("setpoints.engines", setpoints.engines)
+    if gpus < per_engine:
+        raise ValueError(f"{name}={gpus} holds no engine of {per_engine} GPUs: give it {per_engine} at least")
+    return gpus // per_engine
+
+
+def _limit(stations: Stations, setpoints: Setpoints, batch_groups: int, serial: bool) -> tuple[int | None, bool]:
+    """(limit in groups, whether slots are free again at the start of training)."""
+    if serial:
+        return batch_groups, False
+    admission = stations.admission
+    if admission.plug is Plug.NONE:
+        return None, admission.freed_at_start
+    if admission.limit_groups is not None:
+        return required("admission.limit_groups", admission.limit_groups), admission.freed_at_start
+    if admission.plug is Plug.DISCARD_STALE:
+        return None, admission.freed_at_start
+    if setpoints.staleness_bound is None:
+        raise ValueError(
+            f"admission.limit_groups is not known for the plug {admission.plug}: state it or staleness_bound"
+        )
+    return math.floor((setpoints.staleness_bound + 1.0) * batch_groups), admission.freed_at_start

@@ -1,0 +1,175 @@
+"""The longest of a group, the m-th of n: what fork and join make of a distribution.
+
+A distribution is a mixture of lognormals, each possibly cut at a cap: lengths of one turn, sums of turns, times of
+rollouts. Tabulated once on a logarithmic grid, every question (mean, longest of g, share over x) is a sum over it.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SQRT_HALF = math.sqrt(0.5)
+GRID_POINTS = 65
+"""Odd. Trapezoid in log x converges faster than any power here; 65 points are good to 1e-4 at sigma 1."""
+REACH_SIGMAS = 5.5
+"""The grid ends where a normal tail is 2e-8."""
+SHARP_SIGMA = 1e-6
+"""Below this a lognormal is a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One lognormal of a mixture: weight, mean and spread before the cut, and the cut."""
+
+    weight: float
+    mean: float
+    sigma: float
+    cap: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """P(X <= x) of each member of a group, given what the group has in common: one row per common value."""
+
+    xs: tuple[float, ...]
+    weights: tuple[float, ...]
+    rows: tuple[tuple[float, ...], ...]
+
+    def mean(self) -> float:
+        return self.longest(1.0)
+
+    def longest(self, members: float) -> float:
+        """E[max of `members`] within one group: integral of 1 - F^members.
+
+        # lognormal sigma 1, over the mean: 4 2.2081 | 8 3.0838 | 16 4.1697 | 64 7.0731
+        """
+        return sum(
+            weight * _integral(self.xs, [1.0 - below**members for below in row])
+            for weight, row in zip(self.weights, self.rows, strict=True)
+        )
+
+    def of_groups(self, members: float) -> "Mixture":
+        """The distribution of the longest of each group, over groups."""
+        row = [0.0] * len(self.xs)
+        for weight, below in zip(self.weights, self.rows, strict=True):
+            for i, f in enumerate(below):
+                row[i] += weight * f**members
+        return Mixture(self.xs, (1.0,), (tuple(min(1.0, f) for f in row),))
+
+    def scaled(self, factor: float) -> "Mixture":
+        return Mixture(tuple(x * factor for x in self.xs), self.weights, self.rows)
+
+    def over(self, x: float) -> float:
+        """P(X > x)."""
+        xs = self.xs
+        if x <= xs[0]:
+            return 1.0
+        if x >= xs[-1]:
+            return 0.0
+        i = bisect_right(xs, x)
+        share = (x - xs[i - 1]) / (xs[i] - xs[i - 1])
+        below = sum(
+            weight * (row[i - 1] + share * (row[i] - row[i - 1]))
+            for weight, row in zip(self.weights, self.rows, strict=True)
+        )
+        return max(0.0, 1.0 - below)
+
+    def beyond(self, x: float) -> float:
+        """E[(X - x)+] : what is left of the mean above x."""
+        xs = self.xs
+        if x >= xs[-1]:
+            return 0.0
+        tails = [self.over(x)]
+        points = [x]
+        for i in range(bisect_right(xs, x), len(xs)):
+            points.append(xs[i])
+            tails.append(
+                1.0 - sum(weight * row[i] for weight, row in zip(self.weights, self.rows, strict=True)),
+            )
+        area = sum((points[i + 1] - points[i]) * (tails[i] + tails[i + 1]) / 2.0 for i in range(len(points) - 1))
+        return max(0.0, area)
+
+    def quantile(self, share: float) -> float:
+        low, high = self.xs[0], self.xs[-1]
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            if 1.0 - self.over(middle) < share:
+                low = middle
+            else:
+                high = middle
+        return 0.5 * (low + high)
+
+
+def mixture(groups: Sequence[tuple[float, Sequence[Part]]], points: int = GRID_POINTS) -> Mixture:
+    """Tabulates a two-level mixture: (weight of a common value, the parts of a member given it)."""
+    parts = [part for _, inner in groups for part in inner]
+    low = min(_log_mean(p) - REACH_SIGMAS * p.sigma for p in parts)
+    high = max(min(_log_mean(p) + REACH_SIGMAS * p.sigma, math.log(p.cap)) for p in parts)
+    low = min(low, high) - 1e-3
+    high += 1e-3
+    logs = [low + (high - low) * i / (points - 1) for i in range(points)]
+    xs = tuple(math.exp(u) for u in logs)
+    rows = tuple(tuple(_row(inner, logs)) for _, inner in groups)
+    return Mixture(xs, tuple(weight for weight, _ in groups), rows)
+
+
+def _log_mean(part: Part) -> float:
+    return math.log(part.mean) - 0.5 * part.sigma**2
+
+
+def _row(parts: Sequence[Part], logs: Sequence[float]) -> list[float]:
+    row = [0.0] * len(logs)
+    for part in parts:
+        centre, weight = _log_mean(part), part.weight
+        inverse = SQRT_HALF / max(part.sigma, SHARP_SIGMA)
+        cap = math.log(part.cap) if part.cap < math.inf else math.inf
+        for i, u in enumerate(logs):
+            row[i] += weight if u >= cap else 0.5 * weight * math.erfc((centre - u) * inverse)
+    return [min(1.0, f) for f in row]
+
+
+def _integral(xs: Sequence[float], tails: Sequence[float]) -> float:
+    """xs[0] + integral of the tail above it, trapezoid in log x (equal steps)."""
+    step = math.log(xs[1] / xs[0])
+    inner = sum(x * tail for x, tail in zip(xs, tails, strict=True)) - 0.5 * (xs[0] * tails[0] + xs[-1] * tails[-1])
+    return xs[0] + step * inner
+
+
+def clipped_moments(mean: float, sigma: float, cap: float) -> tuple[float, float]:
+    """E[min(L, cap)] and E[min(L, cap)^2] of a lognormal L with that mean."""
+    if sigma < SHARP_SIGMA:
+        cut = min(mean, cap)
+        return cut, cut * cut
+    second = mean * mean * math.exp(sigma * sigma)
+    if cap == math.inf:
+        return mean, second
+    z = (math.log(cap / mean) + 0.5 * sigma * sigma) / sigma
+    above = _upper(z)
+    first = mean * (1.0 - _upper(z - sigma)) + cap * above
+    return first, second * (1.0 - _upper(z - 2.0 * sigma)) + cap * cap * above
+
+
+def _upper(z: float) -> float:
+    return 0.5 * math.erfc(z * SQRT_HALF)
+
+
+def normal_nodes(count: int) -> tuple[tuple[float, float], ...]:
+    """(weight, z) of a standard normal: midpoints of equal steps in z, which are exact for smooth functions."""
+    reach = 4.4
+    step = 2.0 * reach / count
+    zs = [-reach + step * (i + 0.5) for i in range(count)]
+    weights = [math.exp(-0.5 * z * z) for z in zs]
+    total = sum(weights)
+    return tuple((w / total, z) for w, z in zip(weights, zs, strict=True))
+
+
+def harmonic(count: int) -> float:
+    """E[max] of `count` exponentials over the mean: H_n. # 4 2.0833 | 8 2.7179 | 16 3.3807 | 64 4.7439"""
+    return math.fsum(1.0 / i for i in range(1, count + 1))
+
+
+def kept_and_spent(law: Mixture, members: int, kept: int) -> tuple[float, float]:
+    """(time of the m-th of n completions, sum of min(X_i, that time)), by the fluid quantile of m/(n+1)..."""
+    cut = law.quantile(kept / (members + 1.0))
+    return cut, members * (law.mean() - law.beyond(cut))
