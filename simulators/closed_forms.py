@@ -164,6 +164,11 @@ def async_staleness(
     return {"staleness": before + inside, "pre_queue": before, "in_queue": inside}
 
 
+def wip_step(started_batches: float, group_s: float, last_s: float, train_s: float) -> Mapping[str, float]:
+    # Little on batches: started / step = group + half a step (for the rest of its batch) + last
+    return {"step_s": max(train_s, (group_s + last_s) / (started_batches - 0.5))}
+
+
 def wip_staleness(started_batches: float) -> Mapping[str, float]:
     return {"staleness": started_batches - 1}
 

@@ -197,6 +197,20 @@ _FORMS = (
         APPLIED_COMPUTE,
     ),
     Form(
+        "wip-step",
+        "Step of a job that may have `started_batches` started and untrained, freed when a batch is trained.",
+        "step = max(train, (group + last) / (started_batches - 1/2))",
+        (
+            _in("started_batches", "batches", "started and not yet trained", low=1.0, above_low=False),
+            _in("group_s", "s", "from a group's start to its completion"),
+            _in("last_s", "s", "from a batch's last group to the freed slots (streamed: its last mini-batch)"),
+            _in("train_s", "s", "the trainer's own time for a batch: no step is shorter"),
+        ),
+        {"step_s": "s"},
+        forms.wip_step,
+        OURS + ": Little's law on started batches",
+    ),
+    Form(
         "wip-staleness",
         "Mean staleness where at most `started_batches` are started and untrained, freed at the end of training.",
         "staleness = started_batches - 1",
