@@ -105,13 +105,18 @@ def cost_per_mtok(
     tokens_per_rollout: tuple[float, ...],
 ) -> Mapping[str, float]:
     steps = [
-        gpus * usd_per_gpu_hour / 3600 * s / (rollouts * tokens / 1e6) for s, tokens in _together(seconds, tokens_per_rollout)
+        gpus * usd_per_gpu_hour / 3600 * s / (rollouts * tokens / 1e6)
+        for s, tokens in _together(seconds, tokens_per_rollout)
     ]
     return {"usd_per_mtok": sum(steps) / len(steps)}
 
 
 def hosted_price(
-    prompt_tokens: tuple[float, ...], response_tokens: tuple[float, ...], prefill_usd: float, sample_usd: float, train_usd: float
+    prompt_tokens: tuple[float, ...],
+    response_tokens: tuple[float, ...],
+    prefill_usd: float,
+    sample_usd: float,
+    train_usd: float,
 ) -> Mapping[str, float]:
     steps = [
         (prompt * prefill_usd + response * sample_usd) / (prompt + response) + train_usd
@@ -221,9 +226,7 @@ def _cut_exponential_scale(mean: float, most: float) -> float:
     return (low + high) / 2
 
 
-def filling_latency(
-    tokens: float, full_s_per_token: float, elapsed_s: float, fill_s: float
-) -> Mapping[str, float]:
+def filling_latency(tokens: float, full_s_per_token: float, elapsed_s: float, fill_s: float) -> Mapping[str, float]:
     return {"latency_s": tokens * full_s_per_token * (1 - exp(-elapsed_s / fill_s))}
 
 

@@ -168,7 +168,7 @@ _FORMS = (
     ),
     Form(
         "lossless-sharing",
-        "GPUs that change sides: never better than if no GPU-second were lost, never worse than the better fixed split.",
+        "GPUs that change sides: not better than if no GPU-second were lost, not worse than the better fixed split.",
         "(generator_bound x its GPUs + trainer_bound x its GPUs) / gpus <= step <= min of both",
         (
             _in("gpus", "GPUs", "of the job"),

@@ -70,7 +70,9 @@ def _figure(prediction: Prediction, output: str) -> float:
     """The field of a prediction at a dotted path, e.g. `step_s`, `staleness.mean`, `waste.filtered`."""
     here: object = prediction
     for part in output.split("."):
-        known = list(here) if isinstance(here, Mapping) else [f.name for f in fields(here)] if is_dataclass(here) else []
+        known = (
+            list(here) if isinstance(here, Mapping) else [f.name for f in fields(here)] if is_dataclass(here) else []
+        )
         if part not in known:
             raise ValueError(f"output={output!r}: {meant(part, known) if known else 'this model cannot tell'}")
         here = here[part] if isinstance(here, Mapping) else getattr(here, part)
@@ -100,13 +102,15 @@ def default_output(model: str) -> str:
 def check(case: Case) -> None:
     """ValueError where a case cannot be answered, before anything is fitted: every row is tried once."""
     if case.parameters and not case.calibrated:
-        raise ValueError("[[parameter]] without a row of role 'calibration': nothing to fit it to; state a number instead")
+        raise ValueError(
+            "[[parameter]] without a row of role 'calibration': nothing to fit it to; state a number instead"
+        )
     if case.parameters and case.stated is not Kind.PREDICTION:
         raise ValueError(f"class={str(case.stated)!r} with [[parameter]]: only a prediction is fitted; state a number")
     used = str([row.inputs for row in case.rows])
     for parameter in case.parameters:
         if f"'${parameter.name}'" not in used:
-            raise ValueError(f"parameter {parameter.name!r} is used by no input; write \"${parameter.name}\" as a value")
+            raise ValueError(f'parameter {parameter.name!r} is used by no input; write "${parameter.name}" as a value')
     model, values = model_named(case.model), {p.name: p.bounds.at(0.5) for p in case.parameters}
     for row in case.rows:
         try:

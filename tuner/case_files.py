@@ -50,50 +50,70 @@ class SourceEntry(_Part):
 
 class ParameterEntry(_Part):
     name: Name
+    """Inputs refer to it as "$name"."""
     low: Number
+    """Least value that the fit may try."""
     high: Number
     unit: str
     about: Text
+    """What it is, for a reader."""
 
 
 class BaselineEntry(_Part):
     kind: Naive = Naive.SAME
+    """same (as the last calibration row above, else the mean of the other rows), proportional, or an input."""
     input: str | None = None
+    """Dotted path of the input that proportional and input look at."""
     power: Number = 1.0
+    """Of the ratio: 1 proportional, -1 inversely."""
     about: str = ""
+    """The baseline in words."""
 
 
 class RowEntry(_Part):
     label: Text
     role: Role = Role.PREDICTED
+    """calibration or predicted (where absent)."""
     measured: Share
+    """The published figure, in the case's unit."""
     inputs: dict[str, Any] = {}
     """Laid over the inputs of the case."""
     output: str | None = None
+    """Where this row's figure is another answer of the model than the case's."""
     tolerance_frac: Share | None = None
     tolerance_abs: Share | None = None
     relation: Relation | None = None
     pivot: Number = 1.0
+    """What same-side compares with."""
     note: str = ""
+    """What is odd about this figure; where the model misses, why."""
 
 
 class CaseFile(_Part):
     """One case file, as written."""
 
     id: Word
+    """The name for --case; small letters, digits, . _ -"""
     title: Text
     kind: Annotated[Kind, Field(alias="class")]
+    """identity, prediction or bound."""
     model: Text
-    """A closed form (simulators/forms.py), or analytic, event."""
+    """A closed form, or a model of whole jobs."""
     quantity: Text
+    """What is measured, in words."""
     unit: str
     output: str | None = None
     """Which answer of the model; the first one of a closed form where absent."""
     tolerance_frac: Share | None = None
+    """Allowed distance as a share of the measured figure."""
     tolerance_abs: Share | None = None
+    """Allowed distance in the case's unit."""
     relation: Relation = Relation.EQUAL
+    """How measured must stand to predicted."""
     note: str = ""
+    """What a reader must know: assumptions, what is left out, why it misses."""
     inputs: dict[str, Any] = {}
+    """Of the model, for every row."""
     source: Annotated[tuple[SourceEntry, ...], Field(min_length=1)]
     parameter: tuple[ParameterEntry, ...] = ()
     baseline: BaselineEntry = BaselineEntry()
@@ -148,7 +168,9 @@ def _toml(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8 text; a case file is TOML") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}. Strings need quotes, tables stand in [brackets].") from None
+        raise ConfigError(
+            f"{path}: not valid TOML: {error}. Strings need quotes, tables stand in [brackets]."
+        ) from None
 
 
 def _case(entry: CaseFile) -> Case:
@@ -172,8 +194,10 @@ def _case(entry: CaseFile) -> Case:
 
 def _stated(entry: CaseFile) -> Kind:
     if entry.kind is Kind.FIT:
-        raise ValueError("class='fit' is not stated but found: write 'prediction'; without residual degrees of freedom "
-                         "it is called a fit")
+        raise ValueError(
+            "class='fit' is not stated but found: write 'prediction'; without residual degrees of freedom "
+            "it is called a fit"
+        )
     return entry.kind
 
 

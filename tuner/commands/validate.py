@@ -37,9 +37,10 @@ def run(wish: Wish) -> None:
     chosen = cases if wish.case is None else (named(cases, wish.case),)
     answer = build([answered(case) for case in chosen])
     if wish.html is not None:
-        from tuner.report import html, validated_html  # noqa: PLC0415
+        from tuner.report import html  # noqa: PLC0415
+        from tuner.report.validated_html import render as page  # noqa: PLC0415
 
-        html.write(wish.html, validated_html.render(answer))
+        html.write(wish.html, page(answer))
     if wish.json:
         sys.stdout.write(to_json(answer) + "\n")
     else:

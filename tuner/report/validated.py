@@ -189,7 +189,9 @@ def allowed(row: answers.ValidatedRow) -> str:
     if row.relation is not Relation.EQUAL:
         return row.relation.replace("-", " ")
     frac = None if row.tolerance_frac is None else percent(row.tolerance_frac)
-    return " or ".join(part for part in (frac, None if row.tolerance_abs is None else figure(row.tolerance_abs)) if part)
+    return " or ".join(
+        part for part in (frac, None if row.tolerance_abs is None else figure(row.tolerance_abs)) if part
+    )
 
 
 def fitted(case: answers.ValidatedCase) -> list[str]:
@@ -210,7 +212,10 @@ def said(case: answers.ValidatedCase) -> list[str]:
     return [
         f"Model: {case.model}{formula}",
         *fitted(case),
-        *(f"  {p.name} ({p.unit or 'no unit'}): {p.about}; searched from {p.low:g} to {p.high:g}" for p in case.parameters),
+        *(
+            f"  {p.name} ({p.unit or 'no unit'}): {p.about}; searched from {p.low:g} to {p.high:g}"
+            for p in case.parameters
+        ),
         *([f"Naive baseline: {case.baseline_says}"] if case.baseline_says else []),
         *([f"Note: {case.note}"] if case.note else []),
         *(f"Source ({s.read}): {s.where}: {s.what}" for s in case.sources),
