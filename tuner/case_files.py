@@ -147,7 +147,9 @@ def read(path: Path) -> Case:
     try:
         entry = CaseFile.model_validate(data)
     except ValidationError as error:
-        raise ConfigError(f"{path}: {_explain(cast(Mapping[str, Any], error.errors()[0]))}") from None
+        # a misspelt key is also a missing one: what is there comes first
+        found = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        raise ConfigError(f"{path}: {_explain(cast(Mapping[str, Any], found[0]))}") from None
     try:
         case = _case(entry)
         check(case)

@@ -145,7 +145,7 @@ def render(answer: answers.Validated, screen: Screen, *, at_length: bool) -> str
     lines = [*textwrap.wrap(answer.headline, width)]
     for case in answer.cases:
         lines += ["", *textwrap.wrap(f"{case.id} ({case.kind}): {case.title}", width)]
-        lines += [f"  {line}" for line in table(answer, case)]
+        lines += [f"  {line}" for line in table(answer, case, width - 2)]
         for part in said(case) if at_length else fitted(case):
             lines += textwrap.wrap(part, width - 2, initial_indent="  ", subsequent_indent="    ")
     if not at_length:
@@ -153,15 +153,24 @@ def render(answer: answers.Validated, screen: Screen, *, at_length: bool) -> str
     return "\n".join(lines) + "\n"
 
 
-def table(answer: answers.Validated, case: answers.ValidatedCase) -> Iterable[str]:
+LEAST_LABEL = 16
+"""Columns that a row's name keeps on a narrow screen."""
+
+
+def table(answer: answers.Validated, case: answers.ValidatedCase, width: int) -> Iterable[str]:
     """The rows of one case in aligned columns; columns that are empty throughout are left out."""
     rows = [HEAD, *(cells(row) for row in answer.rows if row.case == case.id)]
     shown = [i for i in range(len(HEAD)) if any(row[i] for row in rows[1:])]
     widths = [max(len(row[i]) for row in rows) for i in shown]
-    for row in rows:
+    widths[0] = min(widths[0], max(LEAST_LABEL, width - sum(widths[1:]) - 2 * (len(widths) - 1)))
+    for row in ((clipped(row[0], widths[0]), *row[1:]) for row in rows):
         yield "  ".join(
             row[i].ljust(w) if i < 2 else row[i].rjust(w) for i, w in zip(shown, widths, strict=True)
         ).rstrip()
+
+
+def clipped(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def cells(row: answers.ValidatedRow) -> tuple[str, ...]:

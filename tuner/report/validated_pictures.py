@@ -66,8 +66,9 @@ def _row(row: ValidatedRow, y: float, width: int) -> list[str]:
         f"{row.case}, {row.label}: measured {figure(row.measured)}, predicted {figure(row.predicted)} {row.unit}"
     )
     parts = [f'<text x="{NAMES - 12}" y="{y + 4}" text-anchor="end">{escape(_short(row))}</text>']
-    if row.tolerance_frac is not None:
-        left, right = _x(-row.tolerance_frac, width), _x(row.tolerance_frac, width)
+    allowed = max(row.tolerance_frac or 0.0, (row.tolerance_abs or 0.0) / row.measured) if row.measured else 0.0
+    if allowed:
+        left, right = _x(-allowed, width), _x(allowed, width)
         parts.append(f'<rect class="allowed" x="{left}" y="{y - ROW / 2}" width="{right - left:g}" height="{ROW}"/>')
     naive = row.baseline_error_frac
     if naive is not None:
