@@ -38,6 +38,13 @@ class KnobKey:
     change: Change
     data_changing: bool = False
     note: str = ""
+    only: Mode | None = None
+    """The key does something in that mode only."""
+    where_set: str = ""
+    """A configuration key: this is the knob's name where the configuration sets it. Such keys stand after the usual."""
+
+    def holds(self, mode: Mode, config: Mapping[str, object]) -> bool:
+        return self.only in (None, mode) and (not self.where_set or self.where_set in config)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,30 +4,22 @@ A serial step is the sum of its phases and `timing_s/gen` is generation. In the 
 what the trainer waits for its batch, and one record covers all batches up to the next weight publication.
 """
 
-from simulators.plant import Change
+from simulators.plant import Change, Mode
 from tuner.frameworks.base import Framework, KnobKey, LineFormat
 from tuner.frameworks.verl_config import ACTOR, ROLLOUT, V1, facts_of, mode_of, version_of
 from tuner.frameworks.verl_lines import PrintedDict, StartCommand, StepLines, printed_config, rollouter_statistics
 from tuner.frameworks.verl_measures import ALIASES, SIGNATURE, interpret
 
 RESTART = Change.RESTART
+_V1_STALENESS = f"{V1}sampler.max_off_policy_threshold"
+_V1_SYNC = f"{V1}separate_async.parameter_sync_step"
 KNOBS = (
     KnobKey("gpus_trainer", "trainer.nnodes", RESTART, note="with trainer.n_gpus_per_node; batches must divide"),
     KnobKey("gpus_generator", "rollout.nnodes", RESTART, note=f"with rollout.n_gpus_per_node; V1: {ROLLOUT}nnodes"),
-    KnobKey(
-        "staleness_bound",
-        "async_training.staleness_threshold",
-        RESTART,
-        data_changing=True,
-        note=f"V1: {V1}sampler.max_off_policy_threshold",
-    ),
-    KnobKey(
-        "sync_interval",
-        "async_training.trigger_parameter_sync_step",
-        RESTART,
-        data_changing=True,
-        note=f"V1: {V1}separate_async.parameter_sync_step",
-    ),
+    KnobKey("staleness_bound", "async_training.staleness_threshold", RESTART, data_changing=True),
+    KnobKey("staleness_bound", _V1_STALENESS, RESTART, data_changing=True, where_set=_V1_STALENESS),
+    KnobKey("sync_interval", "async_training.trigger_parameter_sync_step", RESTART, data_changing=True),
+    KnobKey("sync_interval", _V1_SYNC, RESTART, data_changing=True, where_set=_V1_SYNC),
     KnobKey("group_size", f"{ROLLOUT}n", RESTART, data_changing=True),
     KnobKey(
         "overlap",
@@ -36,13 +28,7 @@ KNOBS = (
         data_changing=True,
         note="separate_async; before V1 start verl.experimental.one_step_off_policy or fully_async_policy",
     ),
-    KnobKey(
-        "partial_rollout",
-        "async_training.partial_rollout",
-        RESTART,
-        data_changing=True,
-        note="of the fully asynchronous trainer only",
-    ),
+    KnobKey("partial_rollout", "async_training.partial_rollout", RESTART, data_changing=True, only=Mode.OVERLAPPED),
     KnobKey("oversampling_ratio", "data.gen_batch_size", RESTART, data_changing=True, note="with filter_groups"),
     KnobKey("checkpoint_interval", "trainer.save_freq", RESTART),
     KnobKey("validation_interval", "trainer.test_freq", RESTART),

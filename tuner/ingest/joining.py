@@ -99,7 +99,11 @@ class Joiner:
             snapshot=snapshot,
             framework=_public(owner),
             sources=tuple(self._seen(source, configurations) for source in done),
-            knobs={k.knob: k for k in (*self._engine_knobs(engine), *framework.knobs)},
+            knobs={
+                k.knob: k
+                for k in (*self._engine_knobs(engine), *framework.knobs)
+                if k.holds(topology.mode, observed.config)
+            },
         )
 
     def _owner(self, name: str, configurations: Sequence[Configuration]) -> str:
