@@ -102,12 +102,15 @@ class Mixture:
 
 
 def mixture(groups: Sequence[tuple[float, Sequence[Part]]], points: int = GRID_POINTS) -> Mixture:
-    """Tabulates a two-level mixture: (weight of a common value, the parts of a member given it)."""
+    """Tabulates a two-level mixture: (weight of a common value, the parts of a member given it).
+
+    Where all is cut at one cap the grid ends there, with what is below it: the jump itself is no part of a trapezoid.
+    """
     parts = [part for _, inner in groups for part in inner]
     low = min(_log_mean(p) - REACH_SIGMAS * p.sigma for p in parts)
     high = max(min(_log_mean(p) + REACH_SIGMAS * p.sigma, math.log(p.cap)) for p in parts)
     low = min(low, high) - 1e-3
-    high += 1e-3
+    high += 0.0 if any(math.log(p.cap) == high for p in parts) else 1e-3
     logs = [low + (high - low) * i / (points - 1) for i in range(points)]
     xs = tuple(math.exp(u) for u in logs)
     rows = tuple(tuple(_row(inner, logs)) for _, inner in groups)
@@ -125,7 +128,7 @@ def _row(parts: Sequence[Part], logs: Sequence[float]) -> list[float]:
         inverse = SQRT_HALF / max(part.sigma, SHARP_SIGMA)
         cap = math.log(part.cap) if part.cap < math.inf else math.inf
         for i, u in enumerate(logs):
-            row[i] += weight if u >= cap else 0.5 * weight * math.erfc((centre - u) * inverse)
+            row[i] += weight if u > cap else 0.5 * weight * math.erfc((centre - u) * inverse)
     return [min(1.0, f) for f in row]
 
 
@@ -167,9 +170,3 @@ def normal_nodes(count: int) -> tuple[tuple[float, float], ...]:
 def harmonic(count: int) -> float:
     """E[max] of `count` exponentials over the mean: H_n. # 4 2.0833 | 8 2.7179 | 16 3.3807 | 64 4.7439"""
     return math.fsum(1.0 / i for i in range(1, count + 1))
-
-
-def kept_and_spent(law: Mixture, members: int, kept: int) -> tuple[float, float]:
-    """(time of the m-th of n completions, sum of min(X_i, that time)), by the fluid quantile of m/(n+1)..."""
-    cut = law.quantile(kept / (members + 1.0))
-    return cut, members * (law.mean() - law.beyond(cut))
