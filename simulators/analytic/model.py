@@ -58,7 +58,7 @@ def case_of(stations: Stations, layout: Layout, workload: Workload, setpoints: S
 
 def trainer_s(trainer: Trainer, layout: Layout, tokens: float, setpoints: Setpoints) -> float:
     """c0 + c1 tokens / n^alpha, and the mean of what comes every few steps."""
-    seconds = trainer.base_s + trainer.gpu_s_per_token * tokens / layout.gpus_trainer**trainer.exponent
+    seconds = trainer.base_s + trainer.gpu_s_per_token * tokens / math.pow(layout.gpus_trainer, trainer.exponent)
     if setpoints.validation_interval:
         seconds += trainer.validation_s / setpoints.validation_interval
     if setpoints.checkpoint_interval:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from simulators.queueing.order_statistics import Mixture, Part, clipped_moments, mixture, normal_nodes
 from simulators.stations import Pruning
@@ -110,7 +111,7 @@ def _gathered(stop: float, last: int) -> tuple[tuple[float, float], ...]:
     """Strata of a geometric law cut at `last`, each with its own mean: E[N; N > k] = (1 - p)^k (k + 1/p)."""
     cuts = sorted({min(last, round(math.log1p(-share) / math.log1p(-stop))) for share in STRATA[:-1]} | {last})
     parts = []
-    for low, high in zip(cuts, cuts[1:], strict=False):
+    for low, high in pairwise(cuts):
         above_low, above_high = (1.0 - stop) ** low, (1.0 - stop) ** high
         weight = above_low - above_high
         first = above_low * (low + 1.0 / stop) - above_high * (high + 1.0 / stop)
@@ -133,7 +134,7 @@ def interpolate(points: tuple[tuple[float, float], ...], x: float) -> float:
     """Linear between (x, y) points, flat outside."""
     if x <= points[0][0]:
         return points[0][1]
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         if x <= x1:
             return y0 + (y1 - y0) * (x - x0) / (x1 - x0) if x1 > x0 else y1
     return points[-1][1]
@@ -144,7 +145,7 @@ def lognormal_of(lengths: Lengths) -> tuple[float, float]:
     if not lengths.quantiles:
         return lengths.mean_tokens, lengths.sigma
     first = second = 0.0
-    for (s0, y0), (s1, y1) in zip(lengths.quantiles, lengths.quantiles[1:], strict=False):
+    for (s0, y0), (s1, y1) in pairwise(lengths.quantiles):
         first += (s1 - s0) * (y0 + y1) / 2.0
         second += (s1 - s0) * (y0 * y0 + y0 * y1 + y1 * y1) / 3.0
     return first, math.sqrt(math.log(max(1.0, second / first**2)))

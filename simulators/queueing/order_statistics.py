@@ -111,7 +111,7 @@ def mixture(groups: Sequence[tuple[float, Sequence[Part]]], points: int = GRID_P
     high = max(min(_log_mean(p) + REACH_SIGMAS * p.sigma, math.log(p.cap)) for p in parts)
     low = min(low, high) - 1e-3
     high += 0.0 if any(math.log(p.cap) == high for p in parts) else 1e-3
-    logs = [low + (high - low) * i / (points - 1) for i in range(points)]
+    logs = [low + (high - low) * i / (points - 1) for i in range(points - 1)] + [high]
     xs = tuple(math.exp(u) for u in logs)
     rows = tuple(tuple(_row(inner, logs)) for _, inner in groups)
     return Mixture(xs, tuple(weight for weight, _ in groups), rows)
