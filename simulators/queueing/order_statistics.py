@@ -49,56 +49,75 @@ class Mixture:
             for weight, row in zip(self.weights, self.rows, strict=True)
         )
 
-    def of_groups(self, members: float) -> "Mixture":
-        """The distribution of the longest of each group, over groups."""
-        row = [0.0] * len(self.xs)
-        for weight, below in zip(self.weights, self.rows, strict=True):
-            for i, f in enumerate(below):
-                row[i] += weight * f**members
-        return Mixture(self.xs, (1.0,), (tuple(min(1.0, f) for f in row),))
-
     def scaled(self, factor: float) -> "Mixture":
         return Mixture(tuple(x * factor for x in self.xs), self.weights, self.rows)
 
+    def curve(self, members: float = 1.0) -> "Curve":
+        """The longest of a group, over groups, as a curve."""
+        tails = [0.0] * len(self.xs)
+        for weight, row in zip(self.weights, self.rows, strict=True):
+            for i, below in enumerate(row):
+                tails[i] += weight * (1.0 - below**members)
+        return curve_of(self.xs, tails)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """P(X > x) and E[min(X, x)] on the grid, linear in between."""
+
+    xs: tuple[float, ...]
+    tails: tuple[float, ...]
+    least: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return self.least[-1]
+
+    def scaled(self, factor: float) -> "Curve":
+        return Curve(tuple(x * factor for x in self.xs), self.tails, tuple(x * factor for x in self.least))
+
     def over(self, x: float) -> float:
         """P(X > x)."""
-        xs = self.xs
-        if x <= xs[0]:
+        i = bisect_right(self.xs, x)
+        if i == 0:
             return 1.0
-        if x >= xs[-1]:
+        if i == len(self.xs):
             return 0.0
-        i = bisect_right(xs, x)
-        share = (x - xs[i - 1]) / (xs[i] - xs[i - 1])
-        below = sum(
-            weight * (row[i - 1] + share * (row[i] - row[i - 1]))
-            for weight, row in zip(self.weights, self.rows, strict=True)
-        )
-        return max(0.0, 1.0 - below)
+        below = self.xs[i - 1]
+        return self.tails[i - 1] + (self.tails[i] - self.tails[i - 1]) * (x - below) / (self.xs[i] - below)
+
+    def at_most(self, x: float) -> float:
+        """E[min(X, x)]."""
+        i = bisect_right(self.xs, x)
+        if i == 0:
+            return x
+        if i == len(self.xs):
+            return self.least[-1]
+        below = self.xs[i - 1]
+        return self.least[i - 1] + (self.least[i] - self.least[i - 1]) * (x - below) / (self.xs[i] - below)
 
     def beyond(self, x: float) -> float:
-        """E[(X - x)+] : what is left of the mean above x."""
-        xs = self.xs
-        if x >= xs[-1]:
-            return 0.0
-        tails = [self.over(x)]
-        points = [x]
-        for i in range(bisect_right(xs, x), len(xs)):
-            points.append(xs[i])
-            tails.append(
-                1.0 - sum(weight * row[i] for weight, row in zip(self.weights, self.rows, strict=True)),
-            )
-        area = sum((points[i + 1] - points[i]) * (tails[i] + tails[i + 1]) / 2.0 for i in range(len(points) - 1))
-        return max(0.0, area)
+        """E[(X - x)+]."""
+        return max(0.0, self.least[-1] - self.at_most(x))
 
     def quantile(self, share: float) -> float:
-        low, high = self.xs[0], self.xs[-1]
-        for _ in range(40):
-            middle = 0.5 * (low + high)
-            if 1.0 - self.over(middle) < share:
-                low = middle
-            else:
-                high = middle
-        return 0.5 * (low + high)
+        """The x that `share` of all do not pass."""
+        tail = 1.0 - share
+        for i in range(1, len(self.xs)):
+            if self.tails[i] <= tail:
+                fall = self.tails[i - 1] - self.tails[i]
+                part = (self.tails[i - 1] - tail) / fall if fall > 0.0 else 0.0
+                return self.xs[i - 1] + part * (self.xs[i] - self.xs[i - 1])
+        return self.xs[-1]
+
+
+def curve_of(xs: Sequence[float], tails: Sequence[float]) -> Curve:
+    """Trapezoid in log x, cumulated."""
+    half = 0.5 * math.log(xs[1] / xs[0])
+    least = [xs[0]]
+    for i in range(1, len(xs)):
+        least.append(least[-1] + half * (xs[i - 1] * tails[i - 1] + xs[i] * tails[i]))
+    return Curve(tuple(xs), tuple(tails), tuple(least))
 
 
 def mixture(groups: Sequence[tuple[float, Sequence[Part]]], points: int = GRID_POINTS) -> Mixture:

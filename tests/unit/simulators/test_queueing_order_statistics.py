@@ -43,11 +43,13 @@ def test_cut_lengths_keep_their_moments() -> None:
 def test_a_constant_is_its_own_maximum() -> None:
     law = mixture([(1.0, [Part(1.0, 7.0, 0.0)])])
     assert law.longest(16) == pytest.approx(7.0, rel=2e-3)
-    assert law.over(6.9) > 0.99
-    assert law.over(7.1) == 0.0
+    assert law.curve().over(6.9) > 0.99
+    assert law.curve().over(7.1) == 0.0
 
 
 def test_quantiles_and_tails_agree() -> None:
-    law = mixture([(1.0, [Part(1.0, 1.0, 1.0)])])
-    assert law.quantile(0.5) == pytest.approx(math.exp(-0.5), rel=5e-3)
-    assert law.beyond(law.xs[0]) + law.xs[0] == pytest.approx(law.mean(), rel=5e-3)
+    curve = mixture([(1.0, [Part(1.0, 1.0, 1.0)])]).curve()
+    assert curve.quantile(0.5) == pytest.approx(math.exp(-0.5), rel=5e-3)
+    assert curve.mean == pytest.approx(1.0, abs=2e-4)
+    assert curve.beyond(2.0) + curve.at_most(2.0) == pytest.approx(1.0, abs=2e-4)
+    assert curve.over(2.0) == pytest.approx(0.5 * math.erfc((math.log(2.0) + 0.5) / math.sqrt(2.0)), abs=2e-3)
