@@ -40,12 +40,12 @@ class Flow:
 
 
 def iteration_s(step: StepTime, residents: float, context_tokens: float) -> float:
-    """t = f(b) + m S, f linear between the points of its table and beyond its last."""
+    """t = f(b) + m S, f linear between the points of its table and beyond its ends."""
     return _f(step.table, residents) + step.per_context_token_s * context_tokens
 
 
 def _f(table: tuple[tuple[float, float], ...], b: float) -> float:
-    if len(table) == 1 or b <= table[0][0]:
+    if len(table) == 1:
         return table[0][1]
     i = min(max(1, bisect_left(table, (b, -math.inf))), len(table) - 1)
     (b0, t0), (b1, t1) = table[i - 1], table[i]

@@ -21,8 +21,8 @@ class Layout:
     members: int
     """Rollouts started per group: more than group_size when members are oversampled."""
     batch_groups: int
-    rounds_ratio: float
-    """Groups started per group needed, in rounds; 1 without oversampling of groups."""
+    round_groups: int
+    """Groups of one round, of which batch_groups are kept; the same without oversampling of groups."""
     sync_interval: int
     plug: Plug
     limit_groups: int | None
@@ -45,7 +45,7 @@ def required(name: str, value: int | None, low: int = 1) -> int:
 
 def layout_of(topology: Topology, stations: Stations, setpoints: Setpoints) -> Layout:
     """Raises ValueError where a setting is missing or impossible."""
-    group_size = required("setpoints.group_size", setpoints.group_size)
+    group_size = required("setpoints.group_size", setpoints.group_size or 1)
     batch = required("setpoints.batch_rollouts", setpoints.batch_rollouts)
     if batch % group_size:
         raise ValueError(
@@ -53,27 +53,24 @@ def layout_of(topology: Topology, stations: Stations, setpoints: Setpoints) -> L
         )
     serial = topology.mode is Mode.SERIAL
     engines, prefill_engines, gpus_trainer = _gpus(topology, stations, setpoints)
-    slots = min(
-        required("engine.slots", stations.engine.slots), setpoints.max_in_flight_per_engine or stations.engine.slots
-    )
-    ratio = setpoints.oversampling_ratio or 1.0
+    slots = min(required("engine.slots", stations.engine.slots), setpoints.max_in_flight_per_engine or math.inf)
+    ratio = 1.0 if setpoints.oversampling_ratio is None else setpoints.oversampling_ratio
     if not 1.0 <= ratio < math.inf:
-        raise ValueError(f"setpoints.oversampling_ratio={ratio} must be >= 1 and finite")
-    by_group = stations.group_wise_oversampling
-    limit, freed_at_start = _limit(stations, setpoints, batch // group_size, serial)
+        raise ValueError(f"setpoints.oversampling_ratio={ratio} must be a finite number of at least 1")
+    by_group, in_flight = stations.group_wise_oversampling, setpoints.max_in_flight
+    round_groups = round(ratio * (batch // group_size)) if by_group else batch // group_size
+    limit, freed_at_start = _limit(stations, setpoints, round_groups, serial)
     return Layout(
         serial=serial,
         engines=engines,
-        slots=slots,
-        in_flight=min(engines * slots, setpoints.max_in_flight or engines * slots)
-        if setpoints.max_in_flight is None
-        else required("setpoints.max_in_flight", setpoints.max_in_flight),
+        slots=int(slots),
+        in_flight=engines * int(slots) if in_flight is None else required("setpoints.max_in_flight", in_flight),
         prefill_engines=prefill_engines,
         gpus_trainer=gpus_trainer,
         group_size=group_size,
-        members=group_size if by_group else round(ratio * group_size),
+        members=group_size if by_group else max(group_size, round(ratio * group_size)),
         batch_groups=batch // group_size,
-        rounds_ratio=ratio if by_group else 1.0,
+        round_groups=round_groups,
         sync_interval=required("setpoints.sync_interval", setpoints.sync_interval or 1),
         plug=Plug.WIP_CAP if serial else stations.admission.plug,
         limit_groups=limit,
@@ -84,7 +81,7 @@ def layout_of(topology: Topology, stations: Stations, setpoints: Setpoints) -> L
 
 def _gpus(topology: Topology, stations: Stations, setpoints: Setpoints) -> tuple[int, int, int]:
     """(decoding engines, prefill engines, trainer GPUs)."""
-    per_engine = required("topology.gpus_per_engine", topology.gpus_per_engine)
+    per_engine = required("topology.gpus_per_engine", topology.gpus_per_engine or 1)
     if topology.mode is Mode.SERIAL:
         total = required("topology.gpus_total", topology.gpus_total or setpoints.gpus_trainer)
         return _engines(setpoints, total, per_engine, "topology.gpus_total"), 0, total
@@ -112,19 +109,19 @@ def _engines(setpoints: Setpoints, gpus: int, per_engine: int, name: str) -> int
     return gpus // per_engine
 
 
-def _limit(stations: Stations, setpoints: Setpoints, batch_groups: int, serial: bool) -> tuple[int | None, bool]:
+def _limit(stations: Stations, setpoints: Setpoints, round_groups: int, serial: bool) -> tuple[int | None, bool]:
     """(limit in groups, whether slots are free again at the start of training)."""
-    if serial:
-        return batch_groups, False
     admission = stations.admission
+    if serial:
+        return round_groups, False
     if admission.plug is Plug.NONE:
         return None, admission.freed_at_start
     if admission.limit_groups is not None:
         return required("admission.limit_groups", admission.limit_groups), admission.freed_at_start
-    if admission.plug is Plug.DISCARD_STALE:
-        return None, admission.freed_at_start
+    if admission.plug is Plug.WIP_CAP:
+        return math.ceil((1.0 + (setpoints.staleness_bound or 0.0)) * round_groups), admission.freed_at_start
+    if admission.plug is not Plug.DISCARD_STALE:
+        raise ValueError(f"admission.limit_groups is not known, and the plug {admission.plug} needs it: state it")
     if setpoints.staleness_bound is None:
-        raise ValueError(
-            f"admission.limit_groups is not known for the plug {admission.plug}: state it or staleness_bound"
-        )
-    return math.floor((setpoints.staleness_bound + 1.0) * batch_groups), admission.freed_at_start
+        raise ValueError(f"setpoints.staleness_bound is not known, and the plug {admission.plug} needs it: state it")
+    return None, admission.freed_at_start

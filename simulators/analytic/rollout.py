@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from simulators.queueing.order_statistics import Mixture, Part, clipped_moments, mixture, normal_nodes
 from simulators.stations import Pruning
@@ -57,6 +58,8 @@ class Rollout:
     """Context tokens averaged over the tokens that are generated: long contexts count more often."""
     context_end: float
     pruned_frac: float = 0.0
+    cut_frac: float = 0.0
+    """Rollouts of several turns that the context limit ends."""
 
     def tokens(self) -> float:
         """Prompt, responses and tool answers: what is trained."""
@@ -66,29 +69,36 @@ class Rollout:
         """Mean context at the start of a turn that is not the first."""
         return self.prompt_tokens + 0.5 * (self.context_end - self.prompt_tokens)
 
-    def times(self, token_s: float, turn_s: float, rollout_s: float) -> Mixture:
-        """Distribution of a rollout's time: tokens x token_s, fixed seconds per turn and per rollout, tools.
+    def times(self, seconds: tuple[float, float, float], failure_frac: float) -> Mixture:
+        """Distribution of a rollout's time from (seconds per token, per turn, per rollout) and its tools.
 
-        Sums of several turns are taken as lognormal with their own mean and variance (Fenton-Wilkinson).
+        Sums of several turns are taken as lognormal with their own mean and variance (Fenton-Wilkinson); a rollout
+        that fails is run a second time.
         """
-        return mixture(
-            [
-                (c.weight, [self._part(c, weight, n, (token_s, turn_s, rollout_s)) for weight, n in self.turns])
-                for c in self.classes
-            ]
-        )
+        groups = []
+        for c in self.classes:
+            parts = [self._part(c, (weight * (1.0 - failure_frac), n), seconds) for weight, n in self.turns]
+            if failure_frac > 0.0:
+                parts += [_twice(self._part(c, (weight * failure_frac, n), seconds)) for weight, n in self.turns]
+            groups.append((c.weight, parts))
+        return mixture(groups)
 
-    def _part(self, c: PromptClass, weight: float, turns: float, seconds: tuple[float, float, float]) -> Part:
+    def _part(self, c: PromptClass, turns: tuple[float, float], seconds: tuple[float, float, float]) -> Part:
+        weight, n = turns
         token_s, turn_s, rollout_s = seconds
-        fixed = turn_s * turns + rollout_s
-        if turns == 1.0 and fixed == 0.0:
+        fixed = turn_s * n + rollout_s
+        if n == 1.0 and fixed == 0.0:
             return Part(weight, c.turn_mean * token_s, c.turn_sigma, self.turn_cap * token_s)
-        mean = fixed + turns * token_s * c.turn.mean + (turns - 1.0) * self.tool.mean
-        variance = turns * token_s**2 * c.turn.variance + (turns - 1.0) * self.tool.variance
-        cap = (
-            math.inf if self.tool.variance else fixed + turns * token_s * self.turn_cap + (turns - 1.0) * self.tool.mean
-        )
-        return Part(weight, mean, math.sqrt(math.log1p(variance / mean**2)), max(cap, mean))
+        mean = fixed + n * token_s * c.turn.mean + (n - 1.0) * self.tool.mean
+        variance = n * token_s**2 * c.turn.variance + (n - 1.0) * self.tool.variance
+        cap = fixed + n * token_s * self.turn_cap + (n - 1.0) * self.tool.mean
+        sigma = math.sqrt(math.log1p(variance / mean**2))
+        return Part(weight, mean, sigma, math.inf if self.tool.variance else max(cap, mean))
+
+
+def _twice(part: Part) -> Part:
+    """One attempt after another: twice the mean, twice the variance."""
+    return Part(part.weight, 2.0 * part.mean, math.sqrt(math.log1p(math.expm1(part.sigma**2) / 2.0)), 2.0 * part.cap)
 
 
 def _turn_law(turns: Turns) -> tuple[tuple[float, float], ...]:
@@ -110,7 +120,7 @@ def _gathered(stop: float, last: int) -> tuple[tuple[float, float], ...]:
     """Strata of a geometric law cut at `last`, each with its own mean: E[N; N > k] = (1 - p)^k (k + 1/p)."""
     cuts = sorted({min(last, round(math.log1p(-share) / math.log1p(-stop))) for share in STRATA[:-1]} | {last})
     parts = []
-    for low, high in zip(cuts, cuts[1:], strict=False):
+    for low, high in pairwise(cuts):
         above_low, above_high = (1.0 - stop) ** low, (1.0 - stop) ** high
         weight = above_low - above_high
         first = above_low * (low + 1.0 / stop) - above_high * (high + 1.0 / stop)
@@ -133,7 +143,7 @@ def interpolate(points: tuple[tuple[float, float], ...], x: float) -> float:
     """Linear between (x, y) points, flat outside."""
     if x <= points[0][0]:
         return points[0][1]
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         if x <= x1:
             return y0 + (y1 - y0) * (x - x0) / (x1 - x0) if x1 > x0 else y1
     return points[-1][1]
@@ -144,7 +154,7 @@ def lognormal_of(lengths: Lengths) -> tuple[float, float]:
     if not lengths.quantiles:
         return lengths.mean_tokens, lengths.sigma
     first = second = 0.0
-    for (s0, y0), (s1, y1) in zip(lengths.quantiles, lengths.quantiles[1:], strict=False):
+    for (s0, y0), (s1, y1) in pairwise(lengths.quantiles):
         first += (s1 - s0) * (y0 + y1) / 2.0
         second += (s1 - s0) * (y0 * y0 + y0 * y1 + y1 * y1) / 3.0
     return first, math.sqrt(math.log(max(1.0, second / first**2)))
@@ -181,7 +191,7 @@ def clipped_mean(lengths: Lengths | None, cap: float = math.inf) -> float:
 def rollout_of(workload: Workload, pruning: Pruning | None) -> Rollout:
     """A function of its arguments; remembered, since a search over settings asks for the same workload again."""
     prompt, tool_tokens = clipped_mean(workload.prompt), clipped_mean(workload.tool_tokens)
-    turns = _turn_law(workload.turns)
+    turns = drawn = _turn_law(workload.turns)
     cap = float(workload.response.max_tokens or math.inf)
     if workload.max_context_tokens is not None:
         room = max(1.0, workload.max_context_tokens - prompt)
@@ -211,6 +221,7 @@ def rollout_of(workload: Workload, pruning: Pruning | None) -> Rollout:
         context_mean=swept / response,
         context_end=prompt + response + (n1 - 1.0) * tool_tokens,
         pruned_frac=pruned,
+        cut_frac=sum(was[0] for was, now in zip(drawn, turns, strict=True) if was[1] > now[1]),
     )
 
 

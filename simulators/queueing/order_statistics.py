@@ -49,66 +49,88 @@ class Mixture:
             for weight, row in zip(self.weights, self.rows, strict=True)
         )
 
-    def of_groups(self, members: float) -> "Mixture":
-        """The distribution of the longest of each group, over groups."""
-        row = [0.0] * len(self.xs)
-        for weight, below in zip(self.weights, self.rows, strict=True):
-            for i, f in enumerate(below):
-                row[i] += weight * f**members
-        return Mixture(self.xs, (1.0,), (tuple(min(1.0, f) for f in row),))
-
     def scaled(self, factor: float) -> "Mixture":
         return Mixture(tuple(x * factor for x in self.xs), self.weights, self.rows)
 
+    def curve(self, members: float = 1.0) -> "Curve":
+        """The longest of a group, over groups, as a curve."""
+        tails = [0.0] * len(self.xs)
+        for weight, row in zip(self.weights, self.rows, strict=True):
+            for i, below in enumerate(row):
+                tails[i] += weight * (1.0 - below**members)
+        return curve_of(self.xs, tails)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """P(X > x) and E[min(X, x)] on the grid, linear in between."""
+
+    xs: tuple[float, ...]
+    tails: tuple[float, ...]
+    least: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return self.least[-1]
+
+    def scaled(self, factor: float) -> "Curve":
+        return Curve(tuple(x * factor for x in self.xs), self.tails, tuple(x * factor for x in self.least))
+
     def over(self, x: float) -> float:
         """P(X > x)."""
-        xs = self.xs
-        if x <= xs[0]:
+        i = bisect_right(self.xs, x)
+        if i == 0:
             return 1.0
-        if x >= xs[-1]:
+        if i == len(self.xs):
             return 0.0
-        i = bisect_right(xs, x)
-        share = (x - xs[i - 1]) / (xs[i] - xs[i - 1])
-        below = sum(
-            weight * (row[i - 1] + share * (row[i] - row[i - 1]))
-            for weight, row in zip(self.weights, self.rows, strict=True)
-        )
-        return max(0.0, 1.0 - below)
+        below = self.xs[i - 1]
+        return self.tails[i - 1] + (self.tails[i] - self.tails[i - 1]) * (x - below) / (self.xs[i] - below)
+
+    def at_most(self, x: float) -> float:
+        """E[min(X, x)]."""
+        i = bisect_right(self.xs, x)
+        if i == 0:
+            return x
+        if i == len(self.xs):
+            return self.least[-1]
+        below = self.xs[i - 1]
+        return self.least[i - 1] + (self.least[i] - self.least[i - 1]) * (x - below) / (self.xs[i] - below)
 
     def beyond(self, x: float) -> float:
-        """E[(X - x)+] : what is left of the mean above x."""
-        xs = self.xs
-        if x >= xs[-1]:
-            return 0.0
-        tails = [self.over(x)]
-        points = [x]
-        for i in range(bisect_right(xs, x), len(xs)):
-            points.append(xs[i])
-            tails.append(
-                1.0 - sum(weight * row[i] for weight, row in zip(self.weights, self.rows, strict=True)),
-            )
-        area = sum((points[i + 1] - points[i]) * (tails[i] + tails[i + 1]) / 2.0 for i in range(len(points) - 1))
-        return max(0.0, area)
+        """E[(X - x)+]."""
+        return max(0.0, self.least[-1] - self.at_most(x))
 
     def quantile(self, share: float) -> float:
-        low, high = self.xs[0], self.xs[-1]
-        for _ in range(40):
-            middle = 0.5 * (low + high)
-            if 1.0 - self.over(middle) < share:
-                low = middle
-            else:
-                high = middle
-        return 0.5 * (low + high)
+        """The x that `share` of all do not pass."""
+        tail = 1.0 - share
+        for i in range(1, len(self.xs)):
+            if self.tails[i] <= tail:
+                fall = self.tails[i - 1] - self.tails[i]
+                part = (self.tails[i - 1] - tail) / fall if fall > 0.0 else 0.0
+                return self.xs[i - 1] + part * (self.xs[i] - self.xs[i - 1])
+        return self.xs[-1]
+
+
+def curve_of(xs: Sequence[float], tails: Sequence[float]) -> Curve:
+    """Trapezoid in log x, cumulated."""
+    half = 0.5 * math.log(xs[1] / xs[0])
+    least = [xs[0]]
+    for i in range(1, len(xs)):
+        least.append(least[-1] + half * (xs[i - 1] * tails[i - 1] + xs[i] * tails[i]))
+    return Curve(tuple(xs), tuple(tails), tuple(least))
 
 
 def mixture(groups: Sequence[tuple[float, Sequence[Part]]], points: int = GRID_POINTS) -> Mixture:
-    """Tabulates a two-level mixture: (weight of a common value, the parts of a member given it)."""
+    """Tabulates a two-level mixture: (weight of a common value, the parts of a member given it).
+
+    Where all is cut at one cap the grid ends there, with what is below it: the jump itself is no part of a trapezoid.
+    """
     parts = [part for _, inner in groups for part in inner]
     low = min(_log_mean(p) - REACH_SIGMAS * p.sigma for p in parts)
     high = max(min(_log_mean(p) + REACH_SIGMAS * p.sigma, math.log(p.cap)) for p in parts)
     low = min(low, high) - 1e-3
-    high += 1e-3
-    logs = [low + (high - low) * i / (points - 1) for i in range(points)]
+    high += 0.0 if any(math.log(p.cap) == high for p in parts) else 1e-3
+    logs = [low + (high - low) * i / (points - 1) for i in range(points - 1)] + [high]
     xs = tuple(math.exp(u) for u in logs)
     rows = tuple(tuple(_row(inner, logs)) for _, inner in groups)
     return Mixture(xs, tuple(weight for weight, _ in groups), rows)
@@ -125,7 +147,7 @@ def _row(parts: Sequence[Part], logs: Sequence[float]) -> list[float]:
         inverse = SQRT_HALF / max(part.sigma, SHARP_SIGMA)
         cap = math.log(part.cap) if part.cap < math.inf else math.inf
         for i, u in enumerate(logs):
-            row[i] += weight if u >= cap else 0.5 * weight * math.erfc((centre - u) * inverse)
+            row[i] += weight if u > cap else 0.5 * weight * math.erfc((centre - u) * inverse)
     return [min(1.0, f) for f in row]
 
 
@@ -167,9 +189,3 @@ def normal_nodes(count: int) -> tuple[tuple[float, float], ...]:
 def harmonic(count: int) -> float:
     """E[max] of `count` exponentials over the mean: H_n. # 4 2.0833 | 8 2.7179 | 16 3.3807 | 64 4.7439"""
     return math.fsum(1.0 / i for i in range(1, count + 1))
-
-
-def kept_and_spent(law: Mixture, members: int, kept: int) -> tuple[float, float]:
-    """(time of the m-th of n completions, sum of min(X_i, that time)), by the fluid quantile of m/(n+1)..."""
-    cut = law.quantile(kept / (members + 1.0))
-    return cut, members * (law.mean() - law.beyond(cut))
