@@ -5,7 +5,7 @@ What a row of role `predicted` measured is looked at only after the model and it
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from math import isfinite, nan
+from math import exp, isfinite, log, nan
 
 from simulators.analytic import AnalyticModel
 from simulators.assembling import Tables, Value, assemble, at, meant
@@ -121,6 +121,10 @@ def check(case: Case) -> None:
             raise ValueError(f"baseline.input={case.baseline.input!r}: row {row.label!r} has no such number")
 
 
+LARGEST_LOG = 300.0
+"""A ratio whose logarithm is larger is a misprint, and would not fit into a double."""
+
+
 def run(case: Case) -> Outcome:
     """Fits on the calibration rows, then answers every row."""
     model = model_named(case.model)
@@ -155,7 +159,10 @@ def substituted(value: Value, values: Mapping[str, float]) -> Value:
 
 def _answer(model: Model, row: Row, values: Mapping[str, float]) -> float:
     inputs = substituted(row.inputs, values)
-    figure = model(inputs, row.output) if isinstance(inputs, Mapping) else nan
+    try:
+        figure = model(inputs, row.output) if isinstance(inputs, Mapping) else nan
+    except ArithmeticError as error:
+        raise ValueError(f"the model has no answer ({error}); check the size of its inputs") from None
     if not isfinite(figure):
         raise ValueError(f"the model gives {row.output}={figure}; check its inputs")
     return figure
@@ -174,7 +181,8 @@ def _compare(case: Case, row: Row, predicted: float) -> Compared:
 
 
 def _error(said: float, measured: float) -> float | None:
-    return None if measured == 0.0 else (said - measured) / abs(measured)
+    error = nan if measured == 0.0 else (said - measured) / abs(measured)
+    return error if isfinite(error) else None
 
 
 def _holds(row: Row, predicted: float) -> bool:
@@ -204,7 +212,9 @@ def _naive(case: Case, row: Row) -> float | None:
     if case.baseline.naive is Naive.SAME:
         return before.measured
     there = _size(case.baseline, before)
-    return None if here is None or not there else before.measured * (here / there) ** case.baseline.power
+    if here is None or there is None or min(here, there) <= 0.0:
+        return None
+    return before.measured * exp(min(LARGEST_LOG, case.baseline.power * log(here / there)))
 
 
 def _last_known(case: Case, row: Row) -> Row | None:

@@ -153,7 +153,7 @@ def read(path: Path) -> Case:
     try:
         case = _case(entry)
         check(case)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: {error}") from None
     return case
 
@@ -166,9 +166,11 @@ def _toml(path: Path) -> dict[str, Any]:
     if len(content) > LARGEST_BYTES:
         raise ConfigError(f"{path}: over {LARGEST_BYTES >> 20} MiB; a case file holds some hundred lines")
     try:
-        return tomllib.loads(content.decode("utf-8"))
+        return tomllib.loads(content.decode("utf-8").replace("\r\n", "\n"))
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8 text; a case file is TOML") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: tables are nested too deeply; a case needs five levels at most") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(
             f"{path}: not valid TOML: {error}. Strings need quotes, tables stand in [brackets]."

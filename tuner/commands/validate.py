@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from simulators.published import Case
+from simulators.published import Case, Outcome
 from simulators.validation import run as answered
 from tuner.answers_validate import to_json
 from tuner.case_files import read_folder, shipped
@@ -35,7 +35,7 @@ def run(wish: Wish) -> None:
         html.check_target(wish.html)
     cases = shipped() if wish.cases is None else read_folder(wish.cases)
     chosen = cases if wish.case is None else (named(cases, wish.case),)
-    answer = build([answered(case) for case in chosen])
+    answer = build([_outcome(case) for case in chosen])
     if wish.html is not None:
         from tuner.report import html  # noqa: PLC0415
         from tuner.report.validated_html import render as page  # noqa: PLC0415
@@ -45,6 +45,13 @@ def run(wish: Wish) -> None:
         sys.stdout.write(to_json(answer) + "\n")
     else:
         sys.stdout.write(render(answer, screen_for(sys.stdout, os.environ), at_length=wish.case is not None))
+
+
+def _outcome(case: Case) -> Outcome:
+    try:
+        return answered(case)
+    except ValueError as error:
+        raise ConfigError(f"case {case.ident}: {error}; narrow the parameters' bounds") from None
 
 
 def named(cases: Sequence[Case], ident: str) -> Case:
