@@ -9,7 +9,7 @@ from scipy.optimize import least_squares
 STARTS = (0.5, 0.15, 0.85)
 """Where a search begins, as a share of the way from low to high; the best end counts."""
 WALL = 1e6
-"""Residual of a point where the model has no answer: the search turns back."""
+"""Residual of a point where the model has no answer, and the largest that counts: the search turns back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def fit(bounds: Sequence[Bounded], residuals: Residuals, count: int) -> tuple[fl
     def cost(shares: Sequence[float]) -> Sequence[float]:
         values = [bound.at(float(share)) for bound, share in zip(bounds, shares, strict=True)]
         try:
-            return list(residuals(values))
+            return [max(-WALL, min(WALL, residual)) for residual in residuals(values)]
         except ValueError:
             return [WALL] * count
 
