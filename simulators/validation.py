@@ -9,6 +9,7 @@ from math import exp, isfinite, log, nan
 
 from simulators.analytic import AnalyticModel
 from simulators.assembling import Tables, Value, assemble, at, meant
+from simulators.event_model import EventModel
 from simulators.closed_forms import Number, answer
 from simulators.fitting import fit
 from simulators.forms import FORMS
@@ -22,7 +23,15 @@ Model = Callable[[Tables, str], float]
 """(inputs, output) -> figure. ValueError names what is impossible."""
 
 
-PLANTS: Mapping[str, Callable[[Stations], PlantModel]] = {"analytic": AnalyticModel}
+BATCHES, REPLICATIONS = 200, 4
+"""Trainer steps of a simulated row after its warm-up, and seeds."""
+
+
+def _simulated(stations: Stations) -> PlantModel:
+    return EventModel(stations, batches=BATCHES, replications=REPLICATIONS)
+
+
+PLANTS: Mapping[str, Callable[[Stations], PlantModel]] = {"analytic": AnalyticModel, "event": _simulated}
 """Models of whole jobs: their inputs are the tables topology, workload, stations and setpoints."""
 
 SECTIONS = ("topology", "workload", "stations", "setpoints")
