@@ -4,13 +4,13 @@ What a row of role `predicted` measured is looked at only after the model and it
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from math import exp, isfinite, log, nan
 
 from simulators.analytic import AnalyticModel
 from simulators.assembling import Tables, Value, assemble, at, meant
-from simulators.event_model import EventModel
 from simulators.closed_forms import Number, answer
+from simulators.event_model import EventModel
 from simulators.fitting import fit
 from simulators.forms import FORMS
 from simulators.model import PlantModel, Prediction
@@ -23,18 +23,27 @@ Model = Callable[[Tables, str], float]
 """(inputs, output) -> figure. ValueError names what is impossible."""
 
 
-BATCHES, REPLICATIONS = 200, 4
-"""Trainer steps of a simulated row after its warm-up, and seeds."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a row is simulated: the table `inputs.run` of the event model."""
+
+    warm_up_batches: int = 20
+    batches: int = 200
+    replications: int = 4
+    seed: int = 0
 
 
-def _simulated(stations: Stations) -> PlantModel:
-    return EventModel(stations, batches=BATCHES, replications=REPLICATIONS)
+Plant = Callable[[Stations, Run], PlantModel]
 
 
-PLANTS: Mapping[str, Callable[[Stations], PlantModel]] = {"analytic": AnalyticModel, "event": _simulated}
-"""Models of whole jobs: their inputs are the tables topology, workload, stations and setpoints."""
+def _simulated(stations: Stations, run: Run) -> PlantModel:
+    return EventModel(stations, run.seed, run.batches, run.replications, run.warm_up_batches)
 
-SECTIONS = ("topology", "workload", "stations", "setpoints")
+
+PLANTS: Mapping[str, Plant] = {"analytic": lambda stations, _: AnalyticModel(stations), "event": _simulated}
+"""Models of whole jobs: their inputs are the tables topology, workload, stations and setpoints, and run."""
+
+SECTIONS = ("topology", "workload", "stations", "setpoints", "run")
 
 
 def model_named(name: str) -> Model:
@@ -53,7 +62,11 @@ def model_named(name: str) -> Model:
     return closed
 
 
-def _plant(made: Callable[[Stations], PlantModel]) -> Model:
+LONGEST_RUN = 100_000
+"""Trainer steps, and seeds, of one simulated row."""
+
+
+def _plant(made: Plant) -> Model:
     def predicted(inputs: Tables, output: str) -> float:
         for key in inputs:
             if key not in SECTIONS:
@@ -63,7 +76,11 @@ def _plant(made: Callable[[Stations], PlantModel]) -> Model:
         workload = assemble(Workload, tables[1], "inputs.workload")
         stations = assemble(Stations, tables[2], "inputs.stations")
         setpoints = assemble(Setpoints, tables[3], "inputs.setpoints")
-        return _figure(made(stations).predict(topology, workload, setpoints), output)
+        run = assemble(Run, tables[4], "inputs.run")
+        for name, count in (("batches", run.batches), ("replications", run.replications)):
+            if not 1 <= count <= LONGEST_RUN:
+                raise ValueError(f"inputs.run.{name}={count} must be from 1 to {LONGEST_RUN}")
+        return _figure(made(stations, run).predict(topology, workload, setpoints), output)
 
     return predicted
 

@@ -72,7 +72,8 @@ Written by `make docs` from `tuner/case_files.py` and `simulators/forms.py`. A c
 - `model` is a closed form from the list below, or a model of whole jobs: {plants}. Those take the tables
   `inputs.topology`, `inputs.workload`, `inputs.stations` and `inputs.setpoints`, with the fields of
   `simulators/plant.py`, `workload.py` and `stations.py`; `output` is a field of `Prediction` (`simulators/model.py`),
-  e.g. `step_s` or `staleness.mean`.
+  e.g. `step_s` or `staleness.mean`. `inputs.run` says how long `event` simulates: `warm_up_batches`, `batches`,
+  `replications`, `seed` (20, 200, 4, 0 where absent).
 - `relation` is {relations}. `same-side` compares with `pivot` (1 where absent).
 - `[baseline]` is {naives}. `input` is a dotted path into the inputs.
 - `tolerance_frac` is a share of the measured figure, `tolerance_abs` is in its unit; a row's own wins over the case's.
