@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from simulators.published import Case, Outcome
+from simulators.event_model import is_warm
+from simulators.published import Case, Kind, Outcome
 from simulators.validation import run as answered
 from tuner.answers_validate import to_json
 from tuner.case_files import read_folder, shipped
 from tuner.commands.base import screen_for
 from tuner.errors import ConfigError
 from tuner.report.validated import build, render
+
+ORDER = (Kind.PREDICTION, Kind.IDENTITY, Kind.BOUND, Kind.FIT)
+"""In which order cases are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,9 @@ def run(wish: Wish) -> None:
 
         html.check_target(wish.html)
     cases = shipped() if wish.cases is None else read_folder(wish.cases)
-    chosen = cases if wish.case is None else (named(cases, wish.case),)
+    chosen = sorted(cases, key=lambda case: ORDER.index(case.kind)) if wish.case is None else [named(cases, wish.case)]
+    if sys.stderr.isatty() and any(case.model == "event" for case in chosen) and not is_warm():
+        sys.stderr.write("compiling the event engine for the first time: up to a minute\n")
     answer = build([_outcome(case) for case in chosen])
     if wish.html is not None:
         from tuner.report import html  # noqa: PLC0415

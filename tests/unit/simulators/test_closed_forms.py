@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulators.closed_forms import Number, answer
@@ -18,6 +18,7 @@ def said(name: str, output: str | None = None, **given_inputs: Number) -> float:
     return answers[output or next(iter(FORMS[name].outputs))]
 
 
+@settings(deadline=None)
 @given(RATE, RATE)
 def test_a_trainer_that_is_the_slower_side_never_waits(generator: float, trainer: float) -> None:
     idle = said("idle-from-rates", generator_per_s=generator, trainer_per_s=trainer)
@@ -40,6 +41,7 @@ def test_lists_of_different_length_are_refused() -> None:
         said("idle-from-rates", generator_per_s=(1.0, 2.0), trainer_per_s=(1.0, 2.0, 3.0))
 
 
+@settings(deadline=None)
 @given(st.floats(0.05, 0.95), st.floats(1.0, 20.0), st.floats(1.0, 4.0))
 def test_staleness_is_greatest_at_balance(rho: float, in_flight_batches: float, tail: float) -> None:
     def staleness(at: float) -> float:
@@ -56,6 +58,7 @@ def test_staleness_is_that_of_a_simulated_queue(q: float, rho: float, printed: f
     assert found == pytest.approx(printed, rel=0.025)
 
 
+@settings(deadline=None)
 @given(st.floats(1.01, 8.0), st.floats(1.0, 30.0), st.integers(1, 200))
 def test_a_full_queue_bounds_the_lag(rho: float, capacity: float, steps: int) -> None:
     inputs = {"rho_per_unit": rho, "units": 1.0, "capacity_batches": capacity, "steps": float(steps)}
@@ -64,6 +67,7 @@ def test_a_full_queue_bounds_the_lag(rho: float, capacity: float, steps: int) ->
     assert lag["queue_batches"] <= capacity
 
 
+@settings(deadline=None)
 @given(st.floats(100, 1e4), st.floats(0.1, 0.9), st.floats(0.02, 0.5), st.floats(0.05, 0.9))
 def test_a_step_without_its_tail_lies_between_its_body_and_itself(
     step: float, tail_share: float, tail_frac: float, fill: float
@@ -80,6 +84,7 @@ def test_a_long_limit_leaves_the_tail_the_work_of_one_mean_each() -> None:
     assert share == pytest.approx(0.1)
 
 
+@settings(deadline=None)
 @given(POSITIVE, POSITIVE)
 def test_costs_add_up_by_time_and_shrink_with_tokens(seconds: float, tokens: float) -> None:
     fixed = {"gpus": 8.0, "usd_per_gpu_hour": 2.0, "rollouts": 64.0}
@@ -88,6 +93,7 @@ def test_costs_add_up_by_time_and_shrink_with_tokens(seconds: float, tokens: flo
     assert said("cost-per-mtok", seconds=seconds, tokens_per_rollout=2 * tokens, **fixed) == pytest.approx(cost / 2)
 
 
+@settings(deadline=None)
 @given(st.floats(0.2, 5), st.floats(0.2, 5), st.integers(2, 64))
 def test_usable_groups_are_those_that_are_not_all_alike(a: float, b: float, size: int) -> None:
     usable = said("usable-share", a=a, b=b, group_size=float(size))
@@ -98,6 +104,7 @@ def test_usable_groups_are_those_that_are_not_all_alike(a: float, b: float, size
     assert said("usable-share", a=a, b=b, group_size=2.0) == pytest.approx(pair)
 
 
+@settings(deadline=None)
 @given(st.floats(1.0, 3.0))
 def test_more_started_batches_never_lengthen_a_step(started: float) -> None:
     fixed = {"group_s": 60.0, "last_s": 20.0, "train_s": 70.0}
