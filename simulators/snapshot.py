@@ -98,7 +98,6 @@ def fold_values(how: Fold, values: Iterable[float], weights: Iterable[float] | N
     numbers = list(values)
     if not numbers:
         raise ValueError("cannot fold no values")
-    shares = list(weights) if weights is not None else [1.0] * len(numbers)
     match how:
         case Fold.MAX:
             return max(numbers)
@@ -111,6 +110,9 @@ def fold_values(how: Fold, values: Iterable[float], weights: Iterable[float] | N
         case Fold.SUM:
             return sum(numbers)
         case Fold.MEAN:
+            if weights is None:
+                return sum(numbers) / len(numbers)
+            shares = list(weights)
             return sum(v * w for v, w in zip(numbers, shares, strict=True)) / sum(shares)
 
 

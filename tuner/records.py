@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Record:
-    """One row that some writer logged: raw keys and finite-or-not floats as written (NaN and Inf still inside)."""
+    """One row that some writer logged: raw keys and finite-or-not floats as written (NaN and Inf still inside).
+
+    Never changed once made, and yet not frozen: a log has hundreds of thousands, and freezing makes each cost four.
+    """
 
     values: Mapping[str, float]
     step: int | None = None
@@ -45,9 +48,9 @@ Item = Record | Configuration | Remark
 """What a source yields, in file order."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Line:
-    """One cleaned console line: no colour, no progress-bar rewrites, no process prefix."""
+    """One cleaned console line: no colour, no progress-bar rewrites, no process prefix. Not frozen, as a Record."""
 
     text: str
     number: int

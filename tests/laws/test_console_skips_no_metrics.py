@@ -10,6 +10,7 @@ from tuner.sources import console
 from tuner.sources.base import Format, Opened
 from tuner.sources.console import generic
 from tuner.sources.console.prefixes import Cleaner
+from tuner.sources.console.reading import SAME_DIGIT
 
 # fmt: off
 BEFORE = ("", "(W pid=7) ", "\x1b[36m(W pid=7)\x1b[0m ", "[rank0]:", "[1,0]<stdout>:", "node-1: ", "worker-1 | ", "é ",
@@ -46,6 +47,12 @@ def test_a_line_with_a_list_of_pairs_is_never_passed_over(raw: bytes) -> None:
     cleaned = Cleaner().lines(raw.decode(), 1)
     holds_metrics = any(generic.numbers_in_list(line.text) is not None for line in cleaned)
     assert generic.likely(raw) or not holds_metrics
+
+
+@settings(max_examples=500)
+@given(lines())
+def test_one_look_serves_all_lines_that_differ_in_their_digits_only(raw: bytes) -> None:
+    assert generic.likely(raw.translate(SAME_DIGIT)) or not generic.likely(raw)
 
 
 @given(st.text("ab-09.", min_size=1, max_size=6), st.lists(st.text("ab-09.", max_size=12), max_size=30))

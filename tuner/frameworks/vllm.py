@@ -19,7 +19,7 @@ STATS_MARKER = "Avg prompt throughput:"
 PREEMPTION_MARKER = "total_num_cumulative_preemption="
 START_MARKERS = ("KV cache size:", "Maximum concurrency for", "# GPU blocks:", "non-default args:", "args: Namespace(")
 
-_PAIR = re.compile(rf"\s*([A-Za-z][A-Za-z0-9 /-]*): *({NUMBER}) *(tokens/s|reqs|%)?")
+_PAIR = re.compile(rf",\s*([A-Za-z][A-Za-z0-9 /-]*): *({NUMBER}) *(tokens/s|reqs|%)?")
 _ENGINE = re.compile(r"Engine (\d+):")
 _AGGREGATED = re.compile(r"(\d+) Engines Aggregated:")
 _RANK_OF_SPEAKER = re.compile(r"_DP(\d+)")
@@ -67,14 +67,10 @@ def _record(values: Mapping[str, float], line: Line, labels: Mapping[str, str], 
 def _pairs(text: str, cut: bool) -> dict[str, float]:
     """Name and number of each part that carries its unit; a number without one was broken off."""
     found: dict[str, float] = {}
-    parts = text.split(",")
-    for i, part in enumerate(parts):
-        pair = _PAIR.match(part)
-        if pair is None:
-            continue
+    text = f",{text}"
+    for pair in _PAIR.finditer(text):
         name, number, unit = pair.groups()
-        whole = unit is not None or (name == "Preemptions" and not (cut and i == len(parts) - 1))
-        if whole:
+        if unit is not None or (name == "Preemptions" and not (cut and text.find(",", pair.end()) < 0)):
             found[name] = float(number)
     return found
 

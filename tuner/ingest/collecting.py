@@ -55,7 +55,6 @@ class Collector:
     trainers: dict[str, Writers] = field(default_factory=dict)
     engines: dict[str, EngineRows] = field(default_factory=dict)
     records: dict[str, int] = field(default_factory=dict)
-    keys: dict[str, set[str]] = field(default_factory=dict)
     latest: dict[str, dict[str, float]] = field(default_factory=dict)
     configurations: list[Configuration] = field(default_factory=list)
     remarks: dict[str, tuple[Remark, int]] = field(default_factory=dict)
@@ -83,10 +82,9 @@ class Collector:
         if not self.span.holds(record):
             return
         self.records[name] = self.records.get(name, 0) + 1
-        keys = self.keys.setdefault(name, set())
-        if len(keys) < KEYS_MAX:
-            keys.update(record.values)
-            self.latest.setdefault(name, {}).update(record.values)
+        latest = self.latest.setdefault(name, {})
+        if len(latest) < KEYS_MAX:
+            latest.update(record.values)
         if record.cut:
             self._remark(Remark("truncated-record", "Its line starts or ends in the middle.", record.origin))
         if framework.engine:
@@ -118,7 +116,7 @@ class Collector:
             rows=rows,
             engine_rows={name: engine.finish() for name, engine in self.engines.items()},
             records=self.records,
-            keys={name: frozenset(keys) for name, keys in self.keys.items()},
+            keys={name: frozenset(latest) for name, latest in self.latest.items()},
             latest=self.latest,
             configurations=tuple(self.configurations),
             notes=tuple(notes),
@@ -136,7 +134,10 @@ def _dated(record: Record, framework: Framework) -> Record:
 
 
 def _first(values: Mapping[str, float], names: Sequence[str]) -> float | None:
-    return next((values[name] for name in names if name in values and abs(values[name]) < 1e12), None)
+    for name in names:
+        if name in values and abs(values[name]) < 1e12:
+            return values[name]
+    return None
 
 
 def _whole(values: Mapping[str, float], names: Sequence[str]) -> int | None:

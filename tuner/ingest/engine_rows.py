@@ -32,6 +32,7 @@ class EngineRows:
         self._before: dict[Replica, RawRow] = {}
         self._spoken: dict[Replica, set[str]] = {}
         self._copies: dict[Replica, Replica] = {}
+        self._named: dict[Replica, Replica | None] = {}
         self._round = 0
         self._time_s: float | None = None
         self.rows_seen = 0
@@ -64,6 +65,15 @@ class EngineRows:
 
     def _replica(self, labels: Mapping[str, str]) -> Replica | None:
         """The engine behind a label set; None for a copy of an engine that another rank already speaks for."""
+        given = tuple(labels.items())
+        if given not in self._named:
+            found = self._found(labels)
+            if len(self._named) >= REPLICAS_MAX:
+                return found
+            self._named[given] = found
+        return self._named[given]
+
+    def _found(self, labels: Mapping[str, str]) -> Replica | None:
         copies = self._matcher.framework.copy_labels
         engine = tuple(sorted((k, v) for k, v in labels.items() if k not in copies and k not in NOT_A_REPLICA))
         rank = tuple(sorted((k, v) for k, v in labels.items() if k in copies))
@@ -76,8 +86,11 @@ class EngineRows:
         if not any(self._spoken.values()):
             return
         alive = [values for seen, values in self._states.values() if self._round - seen < SILENT_CYCLES]
-        names = sorted({name for values in alive for name in values})
-        pool = {n: fold_values(SIGNALS[n].across, (v[n] for v in alive if n in v)) for n in names}
+        columns: dict[str, list[float]] = {}
+        for values in alive:
+            for name, value in values.items():
+                columns.setdefault(name, []).append(value)
+        pool = {name: fold_values(SIGNALS[name].across, columns[name]) for name in sorted(columns)}
         pool.setdefault("engines", float(sum("running" in values for values in alive)))
         if pool["engines"] == 0.0:
             del pool["engines"]

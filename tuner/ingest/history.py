@@ -13,9 +13,9 @@ ROWS_MAX = 2048
 """Rows kept before neighbours are merged: a picture's width, and a few megabytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RawRow:
-    """The values of one step (or of `weight` neighbouring ones) under the writer's own keys."""
+    """The values of one step (or of `weight` neighbouring ones) under the writer's keys. Not frozen, as a Record."""
 
     values: dict[str, float]
     step: int | None
@@ -64,13 +64,13 @@ def merge(a: RawRow, b: RawRow, fold_of: Callable[[str], Fold]) -> RawRow:
     others = b.values
     values: dict[str, float] = {}
     for key, x in a.values.items():
-        how, y = fold_of(key), others.get(key)
-        if y is None:
+        how = fold_of(key)
+        if key not in others:
             values[key] = x * left if how is Fold.SUM else x
         elif how in EXTREMES:
-            values[key] = fold_values(how, (x, y))
+            values[key] = fold_values(how, (x, others[key]))
         else:
-            values[key] = x * left + y * right
+            values[key] = x * left + others[key] * right
     for key in others.keys() - a.values.keys():
         values[key] = others[key] * right if fold_of(key) is Fold.SUM else others[key]
     return RawRow(

@@ -1,7 +1,7 @@
 """Finds the aliases of a raw key, and the framework whose keys a record holds."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from simulators.signals import SIGNALS, Fold
 from simulators.window import RARE
@@ -18,6 +18,20 @@ NEUTRAL = Framework(
 """Our own signal names, as the columns of a neutral CSV."""
 
 
+class _Folds(dict[str, Fold]):
+    """Remembers how keys fold: merging asks for every key of every row, and a known one costs no call of ours."""
+
+    def __init__(self, find: Callable[[str], Fold]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, key: str) -> Fold:
+        found = self._find(key)
+        if len(self) < KEYS_MAX:
+            self[key] = found
+        return found
+
+
 class Matcher:
     """The aliases of one framework, exact keys first, `*` for one path part; remembers what it found."""
 
@@ -32,7 +46,8 @@ class Matcher:
             else:
                 self._exact.setdefault(alias.key, []).append((rank, alias))
         self._known: dict[str, tuple[tuple[int, Alias], ...]] = {}
-        self._folds: dict[str, Fold] = {}
+        self.fold_of: Callable[[str], Fold] = _Folds(self._fold_of).__getitem__
+        """How neighbouring values of a raw key merge: as its signal does, totals by their latest."""
 
     def aliases(self, key: str) -> tuple[tuple[int, Alias], ...]:
         """(rank, alias) of every alias that the key meets."""
@@ -42,15 +57,6 @@ class Matcher:
             found = (*self._exact.get(key, ()), *wild)
             if len(self._known) < KEYS_MAX:
                 self._known[key] = found
-        return found
-
-    def fold_of(self, key: str) -> Fold:
-        """How neighbouring values of a raw key merge: as its signal does, totals by their latest."""
-        found = self._folds.get(key)
-        if found is None:
-            found = self._fold_of(key)
-            if len(self._folds) < KEYS_MAX:
-                self._folds[key] = found
         return found
 
     def _fold_of(self, key: str) -> Fold:

@@ -23,8 +23,9 @@ _DICT_PAIR = re.compile(
 _LIST_PAIR = re.compile(
     rf"(?<![\w./@=:-])(?P<key>[A-Za-z_][\w./@-]{{0,120}})\s?[:=]\s?(?P<value>{_NUMBER})s?(?=$|[\s,;|)\]}}])"
 )
-_RAW_PAIR = re.compile(rb"(?<![\w./@-])[A-Za-z_][\w./@-]*\s?[:=]\s?(?:[-+]?[\d.]|nan|NaN|-?inf|-?Inf)")
-"""The start of a pair of a list, before the line is cleaned."""
+_RAW_VALUE = re.compile(rb"[:=]\s?(?:[-+]?[\d.]|nan|NaN|-?inf|-?Inf)")
+_RAW_PAIR = re.compile(rb"(?<![\w./@-])[A-Za-z_][\w./@-]*+\s?+" + _RAW_VALUE.pattern)
+"""The start of a pair of a list, before the line is cleaned. Most lines lack the values, which are sooner sought."""
 _LONE_PAIR = re.compile(
     rf"\s*(?P<key>[A-Za-z_][\w.@-]{{0,80}}(?:/[\w.@()-]{{1,80}}){{1,8}})\s*(?:[:=]\s*|\s)(?P<value>{_NUMBER})s?\s*"
 )
@@ -54,7 +55,11 @@ def _may_list_pairs(raw: bytes) -> bool:
     """False only where the cleaned line cannot hold enough pairs: colours and other letters hide them from bytes."""
     if not raw.isascii() or b"\x1b" in raw or b"\a" in raw or b"[0m" in raw:
         return True
-    return len(list(islice(_RAW_PAIR.finditer(raw), LIST_PAIRS_MIN))) == LIST_PAIRS_MIN
+    return _often(_RAW_VALUE, raw) and _often(_RAW_PAIR, raw)
+
+
+def _often(pattern: re.Pattern[bytes], raw: bytes) -> bool:
+    return len(list(islice(pattern.finditer(raw), LIST_PAIRS_MIN))) == LIST_PAIRS_MIN
 
 
 def numbers_in_dict(text: str) -> tuple[Mapping[str, float], bool] | None:

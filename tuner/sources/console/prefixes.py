@@ -37,6 +37,8 @@ _ISO = re.compile(r"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[
 _JOURNAL = re.compile(
     r"(?P<time>[A-Z][a-z]{2}\s{1,2}\d{1,2}\s\d\d:\d\d:\d\d)\s\S{1,255}\s(?P<unit>[\w@.:/-]{1,100}\[\d+\]):\s"
 )
+_STAMP_START = re.compile(r"\d{4}-\d|[A-Z][a-z]{2}\s")
+"""How each of these stamps starts: most texts do not, and one look tells."""
 
 _BAR = re.compile(r"(?P<what>[^\r]{0,200}?)\s{0,8}(?:\d{1,3}%\|[^|]{0,400}\||\b\d+(?:/\d+|it)\s\[)")
 _BAR_END = re.compile(r"\[\d[\d:]*<[^\]\[]*\]|\[\d[\d:]*,[^\]\[]*\]")
@@ -97,7 +99,7 @@ class Cleaner:
         names: list[str] = []
         time_s: float | None = None
         for _ in range(4):
-            transport = _transport(text) if text[:1].isalnum() else None
+            transport = _transport(text) if _STAMP_START.match(text) else None
             if transport is not None:
                 time_s = self._clock.read(transport["time"])
                 names += [transport["unit"]] if "unit" in transport.re.groupindex else []

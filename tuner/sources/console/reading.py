@@ -9,7 +9,7 @@ from functools import lru_cache
 from tuner.records import Item, Line, LineParser, Record, Remark
 from tuner.sources.base import Format, Kind, Opened
 from tuner.sources.console import generic
-from tuner.sources.console.prefixes import Cleaner, Edges
+from tuner.sources.console.prefixes import WHOLE, Cleaner, Edges
 from tuner.sources.lines import Block, blocks, head_text, looks_binary, text_of
 
 PARSERS_MAX = 512
@@ -20,6 +20,9 @@ BLOCK_LINES_MAX = 2_000
 
 NUMERIC = b"0123456789-"
 """What differs between lines of one shape; a marker is sought without these too, and so is never missed."""
+
+SAME_DIGIT = bytes.maketrans(b"123456789", b"0" * 9)
+"""Makes lines that differ only in their digits equal, so that one look tells whether any of them may hold metrics."""
 
 FORMAT_FAULTS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """What an odd line may cost a format: counted and told, the reading goes on."""
@@ -70,20 +73,23 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
 
 def _block_items(reading: _Reading, block: Block, markers: tuple[bytes, ...]) -> Iterator[Item]:
     present = _present(markers, block.data)
-    hit, wanted = _pattern(present), _wanted(reading.formats, present)
+    wanted = _wanted(reading.formats, present)
     pieces = block.data.split(b"\n")
+    shapes = block.data.translate(SAME_DIGIT).split(b"\n")
+    telling = _telling(present, set(shapes))
     last = len(pieces) - 1
     if reading.first_number:
         reading.cleaner.tick(text_of(pieces[0][:120]))
     else:
         reading.first_number = next((block.number + i for i, raw in enumerate(pieces) if _says_something(raw)), 0)
-    for i, raw in enumerate(pieces):
-        if not (reading.open_blocks or (hit is not None and hit(raw)) or generic.likely(raw)):
+    for i, (raw, shape) in enumerate(zip(pieces, shapes, strict=True)):
+        if not (reading.open_blocks or shape in telling):
             continue
         if raw.lstrip()[:1] == b"#":
             continue
         number = block.number + i
-        edges = Edges(number == reading.first_number, block.cut and i == last)
+        torn = number == reading.first_number or (block.cut and i == last)
+        edges = Edges(number == reading.first_number, block.cut and i == last) if torn else WHOLE
         for line in reading.cleaner.lines(text_of(raw.removesuffix(b"\r")), number, edges):
             yield from _line_items(reading, line, wanted)
     reading.last_number = block.number + last
@@ -93,6 +99,12 @@ def _present(markers: tuple[bytes, ...], data: bytes) -> tuple[bytes, ...]:
     """The markers that some line may hold. Lines that differ only in their numbers, as most do, are searched once."""
     shapes = b"\n".join(set(data.translate(None, NUMERIC).split(b"\n")))
     return tuple(m for m in markers if m.translate(None, NUMERIC) in shapes)
+
+
+def _telling(present: tuple[bytes, ...], shapes: set[bytes]) -> set[bytes]:
+    """The shapes of the lines that are worth cleaning: those with a marker, and those that look like metrics."""
+    hit = _pattern(tuple(m.translate(SAME_DIGIT) for m in present))
+    return {shape for shape in shapes if (hit is not None and hit(shape)) or generic.likely(shape)}
 
 
 def _says_something(raw: bytes) -> bool:
@@ -121,6 +133,8 @@ def _line_items(reading: _Reading, line: Line, wanted: Iterable[tuple[int, Forma
             if marker in text:
                 marked = True
                 break
+        if not marked and not (form.block and reading.open_blocks):
+            continue
         seat = reading.seats.get((line.speaker, index))
         if not marked and not (seat and seat.lines_left):
             continue
@@ -132,15 +146,14 @@ def _line_items(reading: _Reading, line: Line, wanted: Iterable[tuple[int, Forma
         items = _fed(reading, seat, line)
         taken = taken or bool(items) or seat.lines_left > 0
         yield from _placed(reading, items, line.number)
-        yield from _count_block(reading, seat, marked)
+        if form.block:
+            yield from _count_block(reading, seat, marked)
     if not taken or line.speaker in reading.lone:
         yield from _generic_items(reading, line, taken)
 
 
 def _count_block(reading: _Reading, seat: _Seat, marked: bool) -> Iterator[Item]:
     """Opens a block at its marker, closes it when its lines run out."""
-    if not seat.format.block:
-        return
     if marked:
         reading.open_blocks += seat.lines_left == 0
         seat.lines_left = BLOCK_LINES_MAX
