@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, log
 
-from scipy.optimize import least_squares
-
 STARTS = (0.5, 0.15, 0.85)
 """Where a search begins, as a share of the way from low to high; the best end counts."""
 WALL = 1e6
@@ -38,6 +36,8 @@ def fit(bounds: Sequence[Bounded], residuals: Residuals, count: int) -> tuple[fl
     """The parameters that make the sum of `count` squared residuals least. Fixed starts, no random numbers."""
     if not bounds:
         return ()
+    # half a second to load: only for those who fit
+    from scipy.optimize import least_squares  # noqa: PLC0415
 
     def cost(shares: Sequence[float]) -> Sequence[float]:
         values = [bound.at(float(share)) for bound, share in zip(bounds, shares, strict=True)]
