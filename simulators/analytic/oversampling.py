@@ -7,7 +7,8 @@ after the first dispatch, the others are given up:
 
 with D the time of a group and y the usable share. All at once (lambda infinite) is the synchronous case: tau is then
 the n-th of R order statistic. A rollout dispatched u before the end stays min(L, u) seconds, and Little's law over all
-of them gives lambda. Members: of M started the first S are kept, E[stay] = sum over k < S of (M - k) x time with k done.
+of them gives lambda. Members: of M started the first S are kept, and M E[stay] is
+the sum over k < S of (M - k) x time with k done.
 """
 
 import math

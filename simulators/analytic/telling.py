@@ -56,10 +56,8 @@ def told(balance: Balance, workload: Workload) -> Prediction:
 def _in_flight(balance: Balance, trained: float, waste: Mapping[str, float]) -> tuple[float, float]:
     """(rollouts in flight, seconds of one), one from the other by Little's law over all that is started."""
     supply, layout = balance.supply, balance.case.layout
-    if layout.plug is Plug.NONE:
-        started = supply.started_per_s
-    else:
-        started = trained / max(1e-12, 1.0 - sum(waste.values()))
+    reaching = max(1e-12, 1.0 - sum(waste.values()))
+    started = supply.started_per_s if layout.plug is Plug.NONE else trained / reaching
     if balance.capped:
         return started * supply.kept.stay_s, supply.kept.stay_s
     return supply.made.in_flight, supply.made.in_flight / started
