@@ -184,7 +184,7 @@ def _capped(case: Case, train: float, shortest: float, full: Supply) -> Balance:
     if in_rounds(case):
         supply = supply_of(case, full.made, math.inf)
     for _ in range(2):
-        rollout = supply.times.curve()
+        rollout = supply.kept.rollout
         cap = _Cap(case, release, supply, rollout, full.made.rollouts_per_s, most, shortest * steps)
         in_flight, period, allowed = cap.solve(in_flight)
         phi = running_frac(case, lost_s(case, supply.made, rollout, period / steps), period / steps)

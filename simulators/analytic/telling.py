@@ -99,7 +99,7 @@ def _token_staleness(balance: Balance) -> float:
     mode = case.stations.sync.mode
     if case.layout.serial or mode is SyncMode.DRAIN or (mode is SyncMode.ABORT and not case.partial):
         return 0.0
-    running_s = max(0.0, supply.times.curve().mean * supply.kept.length_ratio - supply.made.wait_s)
+    running_s = max(0.0, supply.kept.rollout.mean * supply.kept.length_ratio - supply.made.wait_s)
     return running_s / (balance.period_s * case.layout.sync_interval)
 
 
@@ -113,7 +113,7 @@ def _resumed(balance: Balance) -> float | None:
     if case.stations.sync.mode is not SyncMode.ABORT or case.layout.serial:
         return 0.0
     period = balance.period_s * case.layout.sync_interval
-    return balance.supply.times.curve().at_most(period) / period
+    return balance.supply.kept.rollout.at_most(period) / period
 
 
 def _length_bias(balance: Balance, workload: Workload) -> float | None:

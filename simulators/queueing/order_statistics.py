@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import add
 
 SQRT_HALF = math.sqrt(0.5)
 GRID_POINTS = 65
@@ -55,10 +56,10 @@ class Mixture:
 
     def curve(self, members: float = 1.0) -> "Curve":
         """The longest of a group, over groups, as a curve."""
-        tails = [0.0] * len(self.xs)
+        tails = [1.0] * len(self.xs)
         for weight, row in zip(self.weights, self.rows, strict=True):
-            for i, below in enumerate(row):
-                tails[i] += weight * (1.0 - below**members)
+            below = row if members == 1.0 else [f**members for f in row]
+            tails = [tail - weight * f for tail, f in zip(tails, below, strict=True)]
         return curve_of(self.xs, tails)
 
 
@@ -115,10 +116,9 @@ class Curve:
 def curve_of(xs: Sequence[float], tails: Sequence[float]) -> Curve:
     """Trapezoid in log x, cumulated."""
     half = 0.5 * math.log(xs[1] / xs[0])
-    least = [xs[0]]
-    for i in range(1, len(xs)):
-        least.append(least[-1] + half * (xs[i - 1] * tails[i - 1] + xs[i] * tails[i]))
-    return Curve(tuple(xs), tuple(tails), tuple(least))
+    parts = [half * x * tail for x, tail in zip(xs, tails, strict=True)]
+    steps = map(add, parts, parts[1:])
+    return Curve(tuple(xs), tuple(tails), tuple(accumulate(steps, initial=xs[0])))
 
 
 def mixture(groups: Sequence[tuple[float, Sequence[Part]]], points: int = GRID_POINTS) -> Mixture:
@@ -155,7 +155,7 @@ def _row(parts: Sequence[Part], logs: Sequence[float]) -> tuple[float, ...]:
         for i in range(first, last):
             rising[i] += half * math.erfc((centre - logs[i]) * inverse)
         steps[last] += weight
-    return tuple(min(1.0, f + total) for f, total in zip(rising, accumulate(steps), strict=False))
+    return tuple(map(add, rising, accumulate(steps)))
 
 
 def _integral(xs: Sequence[float], tails: Sequence[float]) -> float:
