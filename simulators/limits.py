@@ -11,23 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from simulators.event_state import Job
 from simulators.model import PlantModel
-from simulators.plant import Mode, Setpoints, Topology
+from simulators.plant import Mode, Setpoints
 from simulators.stations import Stations
-from simulators.workload import Workload
 
 STEP_FRAC = 0.25
 """How far a limit is raised to see what it does."""
 LEAST_GAIN_FRAC = 0.002
 """Less than this is the models' own noise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    topology: Topology
-    stations: Stations
-    workload: Workload
-    setpoints: Setpoints
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,9 @@ def configuration(seed: int) -> Configuration:
     prefill = draw.log(1e-6, 1e-5) if draw.chance(0.4) else 0.0
     stations = Stations(Engine(step, slots, prefill_s_per_token=prefill), trainer)
     topology = Topology(
-        mode=Mode.SERIAL if serial else Mode.OVERLAPPED, gpus_per_engine=GPUS, gpus_total=engines * GPUS if serial else None
+        mode=Mode.SERIAL if serial else Mode.OVERLAPPED,
+        gpus_per_engine=GPUS,
+        gpus_total=engines * GPUS if serial else None,
     )
     plain = Configuration(seed, topology, stations, workload, setpoints)
     return _extras(draw, _sync(draw, _admission(draw, plain, groups), batch_s), (in_flight, batch_s, context))
@@ -125,9 +127,7 @@ def _step(draw: Draw, context: tuple[float, float]) -> StepTime:
     return affine(draw.uniform(0.004, 0.020), per_resident, share * per_resident / context[0])
 
 
-def _batch_s(
-    workload: Workload, step: StepTime, fleet: tuple[int, int, int], context: tuple[float, float]
-) -> float:
+def _batch_s(workload: Workload, step: StepTime, fleet: tuple[int, int, int], context: tuple[float, float]) -> float:
     """Rough seconds per rollout of a free generator: what scales the trainer, not what is predicted."""
     engines, slots, in_flight = fleet
     residents = min(slots, in_flight / engines)
@@ -204,5 +204,7 @@ def _engine_extras(draw: Draw, job: Configuration, scale: tuple[int, float, tupl
     if draw.chance(0.03):
         stations = replace(stations, tenant=Tenant(1000.0))
     if draw.chance(0.03):
-        stations = replace(stations, pruning=Pruning(round(2 * job.workload.response.mean_tokens * job.workload.turns.mean)))
+        stations = replace(
+            stations, pruning=Pruning(round(2 * job.workload.response.mean_tokens * job.workload.turns.mean))
+        )
     return replace(job, stations=replace(stations, engine=engine), setpoints=setpoints)

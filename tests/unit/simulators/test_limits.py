@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from simulators.analytic import AnalyticModel
-from simulators.limits import Job, binding_limits
+from simulators.event_state import Job
+from simulators.limits import binding_limits
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.stations import Admission, Engine, Plug, Sandboxes, Stations, Trainer, WeightSync, affine
 from simulators.workload import Lengths, Workload
