@@ -68,7 +68,8 @@ class Draw(random.Random):
         return self.random() < share
 
 
-def configuration(seed: int) -> Configuration:
+def configuration(seed: int, extras: bool = True) -> Configuration:
+    """Without extras: one kind of rollout, engine, trainer and plug; nothing fails, is lost, cut, held or shared."""
     draw = Draw(seed)
     workload, context = _workload(draw)
     engines, slots = round(draw.log(2, 16)), draw.choice([16, 32, 64, 128])
@@ -90,7 +91,7 @@ def configuration(seed: int) -> Configuration:
     fixed = draw.uniform(0.0, 0.3)
     gpus = setpoints.gpus_trainer or 32
     trainer = Trainer(ratio * batch_s * fixed, ratio * batch_s * (1 - fixed) * gpus / (group * groups * context[1]))
-    prefill = draw.log(1e-6, 1e-5) if draw.chance(0.4) else 0.0
+    prefill = draw.log(1e-6, 1e-5) if draw.chance(0.4) and extras else 0.0
     stations = Stations(Engine(step, slots, prefill_s_per_token=prefill), trainer)
     topology = Topology(
         mode=Mode.SERIAL if serial else Mode.OVERLAPPED,
@@ -98,7 +99,8 @@ def configuration(seed: int) -> Configuration:
         gpus_total=engines * GPUS if serial else None,
     )
     plain = Configuration(seed, topology, stations, workload, setpoints)
-    return _extras(draw, _sync(draw, _admission(draw, plain, groups), batch_s), (in_flight, batch_s, context))
+    admitted = _filtered(draw, _sync(draw, _admission(draw, plain, (groups, extras)), batch_s, extras))
+    return _engine_extras(draw, _extras(draw, admitted, in_flight), (batch_s, context)) if extras else admitted
 
 
 def _workload(draw: Draw) -> tuple[Workload, tuple[float, float]]:
@@ -137,8 +139,10 @@ def _batch_s(workload: Workload, step: StepTime, fleet: tuple[int, int, int], co
     return (workload.response.mean_tokens * workload.turns.mean * token_s + tools) / (engines * residents)
 
 
-def _admission(draw: Draw, job: Configuration, groups: int) -> Configuration:
-    pick, order = draw.random(), Order.ADMISSION if draw.chance(0.04) else Order.COMPLETION
+def _admission(draw: Draw, job: Configuration, asked: tuple[int, bool]) -> Configuration:
+    groups, extras = asked
+    order = Order.ADMISSION if draw.chance(0.04) and extras else Order.COMPLETION
+    pick = draw.random() * (1.0 if extras else 0.85)
     if pick < 0.45:
         admission = Admission(Plug.BUFFER_CAP, round(groups * draw.log(1, 8)), order=order)
     elif pick < 0.75:
@@ -157,21 +161,22 @@ def _admission(draw: Draw, job: Configuration, groups: int) -> Configuration:
     return replace(job, stations=replace(job.stations, admission=admission))
 
 
-def _sync(draw: Draw, job: Configuration, batch_s: float) -> Configuration:
+def _sync(draw: Draw, job: Configuration, batch_s: float, extras: bool) -> Configuration:
     pick, mode, partial = draw.random(), SyncMode.IN_FLIGHT, False
-    if pick > 0.85:
+    if extras and pick > 0.85:
         mode = SyncMode.DRAIN if pick > 0.95 else SyncMode.ABORT
         partial = pick < 0.92
-    sync = WeightSync(min(draw.uniform(0.0, 8.0), 0.2 * batch_s), mode, draw.chance(0.2), draw.chance(0.7))
+    sync = WeightSync(min(draw.uniform(0.0, 8.0), 0.2 * batch_s), mode, draw.chance(0.2) and extras, draw.chance(0.7))
     setpoints = replace(job.setpoints, partial_rollout=partial)
     return replace(job, stations=replace(job.stations, sync=sync), setpoints=setpoints)
 
 
-def _extras(draw: Draw, job: Configuration, scale: tuple[int, float, tuple[float, float]]) -> Configuration:
-    in_flight, batch_s, context = scale
+def _filtered(draw: Draw, job: Configuration) -> Configuration:
+    return replace(job, setpoints=replace(job.setpoints, filter_zero_adv=True)) if draw.chance(0.3) else job
+
+
+def _extras(draw: Draw, job: Configuration, in_flight: int) -> Configuration:
     stations, setpoints, workload = job.stations, job.setpoints, job.workload
-    if draw.chance(0.3):
-        setpoints = replace(setpoints, filter_zero_adv=True)
     if draw.chance(0.2):
         workload = replace(workload, failure_frac=draw.uniform(0.0, 0.05))
     pick = draw.random()
@@ -184,11 +189,11 @@ def _extras(draw: Draw, job: Configuration, scale: tuple[int, float, tuple[float
         stations = replace(stations, sandboxes=Sandboxes(draw.log(1, 30), quota, failure_frac=draw.uniform(0, 0.03)))
     if draw.chance(0.1):
         stations = replace(stations, verifier=Verifier(draw.log(0.2, 5.0)))
-    return _engine_extras(draw, replace(job, stations=stations, setpoints=setpoints, workload=workload), scale)
+    return replace(job, stations=stations, setpoints=setpoints, workload=workload)
 
 
-def _engine_extras(draw: Draw, job: Configuration, scale: tuple[int, float, tuple[float, float]]) -> Configuration:
-    in_flight, batch_s, context = scale
+def _engine_extras(draw: Draw, job: Configuration, scale: tuple[float, tuple[float, float]]) -> Configuration:
+    batch_s, context = scale
     stations, setpoints = job.stations, job.setpoints
     engine, groups = stations.engine, (setpoints.batch_rollouts or 1)
     if draw.chance(0.07) and job.topology.mode is Mode.OVERLAPPED:
