@@ -1,27 +1,20 @@
 """docs/validation.md and its pictures from `equipoise validate`: `--write` puts them there, the docs test compares."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pydantic import BaseModel
-
-from simulators.closed_forms import Form
-from simulators.forms import FORMS
-from simulators.published import Naive, Relation
-from simulators.validation import PLANTS, run
+from simulators.validation import run
+from tools.case_language import line
 from tuner.answers_validate import Validated, ValidatedCase
-from tuner.case_files import SHIPPED, BaselineEntry, CaseFile, ParameterEntry, RowEntry, SourceEntry, shipped
+from tuner.case_files import shipped
 from tuner.report import validated, validated_pictures
 from tuner.report.validated_html import KINDS, WIDE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "validation.md"
-LANGUAGE_PAGE = ROOT / "docs" / "case-files.md"
 PICTURES = ROOT / "docs" / "validation"
-"""The pages and the folder that this tool owns."""
-EXAMPLE = SHIPPED / "v07-queue-lag.toml"
-"""The case that shows the language."""
+"""The page and the folder that this tool owns."""
 
 
 def answer() -> Validated:
@@ -34,7 +27,7 @@ def rendered(made: Validated) -> Mapping[Path, str]:
     drawn["errors"] = validated_pictures.errors(made, WIDE)
     files = {PICTURES / f"{name}.svg": validated_pictures.standalone(svg) for name, svg in drawn.items() if svg}
     page = "\n".join([*_head(made), *_cases(made, files)]).rstrip() + "\n"
-    return {PAGE: page, LANGUAGE_PAGE: "\n".join(_language()).rstrip() + "\n"} | files
+    return {PAGE: page} | files
 
 
 OPENING = """# Validation: published jobs against the model
@@ -57,81 +50,9 @@ Your own cases need no code: `equipoise validate --cases DIR`; see [case-files.m
 ![Error of each prediction and of the naive baseline](validation/errors.svg)
 """
 
-LANGUAGE = """# Case files
-
-Written by `make docs` from `tuner/case_files.py` and `simulators/forms.py`. A case is a TOML file; `equipoise validate
---cases DIR` answers all of a folder (or one file). The shipped ones in `simulators/cases/` are examples.
-
-```toml
-{example}```
-
-- Inputs of the case hold for every row; `inputs` of a row are laid over them, table by table.
-- A value `"$name"` is a free parameter. It is fitted to the rows of role `calibration` by least squares on relative
-  errors, within its bounds (positive ranges by their logarithm). `class = "prediction"` with no residual degree of
-  freedom is called a fit.
-- `model` is a closed form from the list below, or a model of whole jobs: {plants}. Those take the tables
-  `inputs.topology`, `inputs.workload`, `inputs.stations` and `inputs.setpoints`, with the fields of
-  `simulators/plant.py`, `workload.py` and `stations.py`; `output` is a field of `Prediction` (`simulators/model.py`),
-  e.g. `step_s` or `staleness.mean`. `inputs.run` says how long `event` simulates: `warm_up_batches`, `batches`,
-  `replications`, `seed` (20, 200, 4, 0 where absent).
-- `relation` is {relations}. `same-side` compares with `pivot` (1 where absent).
-- `[baseline]` is {naives}. `input` is a dotted path into the inputs.
-- `tolerance_frac` is a share of the measured figure, `tolerance_abs` is in its unit; a row's own wins over the case's.
-- What is not understood is refused, with file, key and remedy.
-"""
-
 
 def _head(made: Validated) -> Iterator[str]:
     yield OPENING.format(headline=made.headline)
-
-
-def _language() -> Iterator[str]:
-    yield LANGUAGE.format(
-        example=EXAMPLE.read_text(encoding="utf-8"),
-        plants=_listed(PLANTS),
-        relations=_listed(Relation),
-        naives=_listed(Naive),
-    )
-    for table in (CaseFile, SourceEntry, ParameterEntry, BaselineEntry, RowEntry):
-        yield from _keys(table)
-    yield "## Closed forms"
-    yield ""
-    for form in FORMS.values():
-        yield from _form(form)
-
-
-TITLES = {CaseFile: "the case", SourceEntry: "[[source]]", ParameterEntry: "[[parameter]]", BaselineEntry: "[baseline]"}
-
-
-def _keys(table: type[BaseModel]) -> Iterator[str]:
-    yield f"## Keys of {TITLES.get(table, '[[row]]')}"
-    yield ""
-    yield _line(("key", "needed", "what it is"))
-    yield _line(("---", "---", "---"))
-    for name, field in table.model_fields.items():
-        about = " ".join((field.description or "").split())
-        yield _line((f"`{field.alias or name}`", "yes" if field.is_required() else "", about))
-    yield ""
-
-
-def _form(form: Form) -> Iterator[str]:
-    yield f"### `{form.name}`"
-    yield ""
-    yield f"{form.says} `{form.written}`"
-    yield ""
-    yield _line(("input", "unit", "what it is", "default"))
-    yield _line(("---", "---", "---", "---"))
-    for each in form.inputs:
-        about = f"{each.about}{' (or a list, one a step)' if each.series else ''}"
-        yield _line((f"`{each.name}`", each.unit, about, "" if each.default is None else f"{each.default:g}"))
-    yield ""
-    outputs = ", ".join(f"`{name}`{f' ({unit})' if unit else ''}" for name, unit in form.outputs.items())
-    yield f"Answers {outputs}. Source: {form.source}."
-    yield ""
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def _cases(made: Validated, files: Mapping[Path, str]) -> Iterator[str]:
@@ -154,9 +75,9 @@ def _case(made: Validated, case: ValidatedCase) -> Iterator[str]:
     yield ""
     rows = [validated.cells(row) for row in made.rows if row.case == case.id]
     shown = [i for i in range(len(validated.HEAD)) if any(row[i] for row in rows)]
-    yield _line(tuple(validated.HEAD[i] for i in shown))
-    yield _line(tuple("---" if i < 2 else "---:" for i in shown))
-    yield from (_line(tuple(row[i] for i in shown)) for row in rows)
+    yield line(tuple(validated.HEAD[i] for i in shown))
+    yield line(tuple("---" if i < 2 else "---:" for i in shown))
+    yield from (line(tuple(row[i] for i in shown)) for row in rows)
     yield ""
     yield from (f"- {part.strip()}" for part in validated.said(case))
     notes = [f"- {row.label}: {row.note}" for row in made.rows if row.case == case.id and row.note]
@@ -164,21 +85,18 @@ def _case(made: Validated, case: ValidatedCase) -> Iterator[str]:
     yield ""
 
 
-def _line(cells: tuple[str, ...]) -> str:
-    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
-
-
-def main() -> None:
+def main() -> int:
+    if sys.argv[1:] != ["--write"]:
+        print("usage: python -m tools.validation --write", file=sys.stderr)
+        return 2
     files = rendered(answer())
     PICTURES.mkdir(exist_ok=True)
     for stale in set(PICTURES.glob("*.svg")) - set(files):
         stale.unlink()
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
-    sys.stdout.write(f"{len(files)} files under {PAGE.parent.relative_to(ROOT)}\n")
+    return 0
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] != ["--write"]:
-        sys.exit("python -m tools.validation --write: writes docs/validation.md and its pictures")
-    main()
+    sys.exit(main())
