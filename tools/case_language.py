@@ -115,8 +115,10 @@ def _kind(field: "Field[object]") -> str:
     members = getattr(field.type, "__members__", None)
     if members:
         return " / ".join(str(member) for member in members.values())
-    name = inspect.formatannotation(field.type).removesuffix(" | None")
-    return re.sub(r"\btuple\b", "list of ", re.sub(r"[\w.]+\.|[\[\]]|, \.\.\.", "", name))
+    name = re.sub(r"\b(\w+\.)+", "", inspect.formatannotation(field.type)).removesuffix(" | None")
+    if name.startswith("tuple[tuple"):
+        return "list of pairs"
+    return f"list of {name[6:-6]}" if name.startswith("tuple[") else name
 
 
 def _default(field: "Field[object]") -> str:
