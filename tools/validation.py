@@ -48,6 +48,9 @@ with their sources; no text is quoted.
 Your own cases need no code: `equipoise validate --cases DIR`; see [case-files.md](case-files.md).
 
 ![Error of each prediction and of the naive baseline](validation/errors.svg)
+
+Above: dot, the model's error; ring, the naive one; shaded, what is allowed. Below, rows in order: black, measured; blue,
+predicted; orange and dashed, naive.
 """
 
 
