@@ -49,8 +49,8 @@ Your own cases need no code: `equipoise validate --cases DIR`; see [case-files.m
 
 ![Error of each prediction and of the naive baseline](validation/errors.svg)
 
-Above: dot, the model's error; ring, the naive one; shaded, what is allowed. Below, rows in order: black, measured; blue,
-predicted; orange and dashed, naive.
+Above: dot, the model's error; ring, the naive one; shaded, what is allowed. Below, rows in order: black, measured;
+blue, predicted; orange and dashed, naive.
 """
 
 
