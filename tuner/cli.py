@@ -16,6 +16,7 @@ COMMANDS = (
     ("advise", "Who waits for whom, what it costs, what to change first, what to leave alone."),
     ("compare", "Two runs phase by phase, per rollout and per token: why is one slower?"),
     ("init", "Print a first job file from what the sources show."),
+    ("validate", "Published jobs against the model: measured, predicted, and how a naive guess would do."),
 )
 """Name and help of each command; a test compares it with what is registered and with tuner/commands/."""
 
@@ -102,6 +103,20 @@ def _init(sources: Sources = None, framework: FrameworkName = "auto") -> None:
     from tuner.commands import base, init
 
     init.run(base.Ask(tuple(sources or ()), framework))
+
+
+@app.command("validate", help=HELP["validate"], short_help=HELP["validate"])
+def _validate(
+    case: Annotated[str | None, typer.Option("--case", metavar="ID", help="Only this one, at length.")] = None,
+    cases: Annotated[
+        Path | None, typer.Option("--cases", metavar="DIR", help="Your own case files (a folder or one .toml).")
+    ] = None,
+    as_json: AsJson = False,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with pictures.")] = None,
+) -> None:
+    from tuner.commands import validate
+
+    validate.run(validate.Wish(case, cases, as_json, html))
 
 
 USAGE_ERROR = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

@@ -1,6 +1,7 @@
 """The answer as one self-contained HTML file: no script, no network, readable on paper, in the dark and on a phone."""
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -15,8 +16,8 @@ from tuner.report.story import pictures_of
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(answer: Answer, material: Material) -> str:
-    """The page. All text is escaped; only the charts, which we draw ourselves, are markup."""
+def page(template: str, filters: Mapping[str, Callable[..., object]], **content: object) -> str:
+    """A filled template. All text is escaped; only the charts, which we draw ourselves, are markup."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -24,14 +25,17 @@ def render(answer: Answer, material: Material) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["figure"] = words.figure
-    environment.filters["percent"] = words.percent
-    environment.filters["gain"] = words.gain
-    environment.filters["chart"] = Markup
-    environment.filters["breakable"] = breakable
-    return environment.get_template("report.html.jinja").render(
+    environment.filters |= {"chart": Markup, **filters}
+    style = Markup((TEMPLATES / "report.css").read_text(encoding="utf-8"))
+    return environment.get_template(template).render(style=style, **content)
+
+
+def render(answer: Answer, material: Material) -> str:
+    """The report of `equipoise advise`."""
+    return page(
+        "report.html.jinja",
+        {"figure": words.figure, "percent": words.percent, "gain": words.gain, "breakable": breakable},
         answer=answer,
-        style=Markup((TEMPLATES / "report.css").read_text(encoding="utf-8")),
         job_line=words.job_line(answer),
         left_out=words.left_out(answer),
         cost=words.cost_line(answer),

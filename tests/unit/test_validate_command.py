@@ -1,0 +1,92 @@
+"""`equipoise validate` as a user meets it: text, JSON by its schema, HTML, one's own cases, mistakes."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tests.unit.test_case_files import WHOLE
+from tuner.answers_validate import SCHEMA_FILE, schema_json
+from tuner.case_files import shipped
+from tuner.cli import main
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(WHOLE, encoding="utf-8")
+    return path
+
+
+def test_the_schema_that_is_shipped_is_that_of_the_answer() -> None:
+    """When it is not: `python -m tuner.answers_validate > tuner/answer_schema/validate.schema.json`."""
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_json()
+
+
+def test_the_json_answer_keeps_its_schema_and_holds_every_row(capsys: Captured) -> None:
+    assert main(["validate", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    jsonschema.validate(answer, json.loads(schema_json()))
+    assert len(answer["rows"]) == sum(len(case.rows) for case in shipped())
+    keys = {"case", "class", "role", "measured", "predicted", "error_frac", "tolerance_frac", "free_parameters"}
+    assert keys | {"baseline_error_frac"} <= answer["rows"][0].keys()
+    assert {"median_error_frac", "worst_error_frac", "better_than_baseline_frac"} <= answer["summary"].keys()
+
+
+def test_the_text_begins_with_the_summary_and_fits_its_columns(capsys: Captured) -> None:
+    assert main(["validate"]) == 0
+    text = capsys.readouterr().out
+    assert "median error" in text.splitlines()[0]
+    assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def test_one_case_is_told_with_its_formula_note_and_sources(capsys: Captured) -> None:
+    assert main(["validate", "--case", "v06-staleness"]) == 0
+    text = capsys.readouterr().out
+    assert [word for word in ("Model: async-staleness", "Note:", "Source (") if word not in text] == []
+
+
+def test_ones_own_case_is_answered_alone_even_where_it_misses(mine: Path, capsys: Captured) -> None:
+    mine.write_text(WHOLE.replace("measured = 25", "measured = 250"), encoding="utf-8")
+    assert main(["validate", "--cases", str(mine)]) == 0
+    out = capsys.readouterr().out
+    assert "1 prediction in 1 case" in out
+    assert "NO" in out
+
+
+def test_the_report_is_one_file_with_pictures(tmp_path: Path, capsys: Captured) -> None:
+    page = tmp_path / "v.html"
+    assert main(["validate", "--html", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<svg") >= 4
+    assert "<script" not in text
+    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert capsys.readouterr().out
+
+
+def test_a_title_cannot_break_out_of_the_report(mine: Path, tmp_path: Path, capsys: Captured) -> None:
+    mine.write_text(WHOLE.replace("A job of mine", "<script>alert(1)</script>"), encoding="utf-8")
+    assert main(["validate", "--cases", str(mine), "--html", str(tmp_path / "v.html")]) == 0
+    assert "<script>" not in (tmp_path / "v.html").read_text(encoding="utf-8")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--case", "v06-stalenes"], "did you mean 'v06-staleness'?"),
+        (["--cases", "nowhere"], "nowhere"),
+        (["--html", "nowhere/v.html"], "mkdir -p nowhere"),
+    ],
+)
+def test_a_mistake_ends_with_two_and_one_sentence(
+    arguments: list[str], words: str, capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["validate", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines())) == ("", 1)
+    assert words in err
