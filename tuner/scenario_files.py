@@ -172,7 +172,7 @@ def _explain(error: ErrorDetails, place: str, text: str) -> str:
     about = " ".join(str(_node(parts).get("description", "")).split())
     if error["type"] == "missing":
         return f"{where}: {key} is missing{f'; it is: {about}' if about else ''}"
-    reason = error["msg"].removeprefix("Input ").replace("an object", "a [section]").replace("an array", "a list")
+    reason = error["msg"].removeprefix("Input ").replace("an object", "a [section]").replace("a valid array", "a list")
     return f"{where}: {key}={_shown(error['input'])} {reason}{f'. It is: {about}' if about else ''}"
 
 

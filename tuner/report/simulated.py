@@ -37,6 +37,8 @@ NAMES = {
     "rollout_latency_s": "rollout, s",
     "sandbox_start_s": "sandbox start, s",
 }
+LEFT_OUT = ("turns_mean", "gen_samples_per_s", "staleness_max", "rollout_latency_s", "queue_depth", "inflight_rollouts")
+"""What a small screen does without, in this order; --json and --html have it."""
 PARTS = 5
 """First, middle and last are this part of the steps each."""
 
@@ -213,18 +215,26 @@ def _step(entry: StepLog) -> dict[str, float]:
 
 def render(a: answer.Simulated, screen: Screen) -> str:
     """Headline, figures in columns, waste, what the advisor says, what would help: one screen."""
+    shown = list(a.figures)
+    lines = _lines(a, shown, screen)
+    for name in LEFT_OUT:
+        if len(lines) > screen.rows:
+            shown = [f for f in shown if f.signal != name]
+            lines = _lines(a, shown, screen)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _lines(a: answer.Simulated, figures: Sequence[answer.Figure], screen: Screen) -> list[str]:
     width = max(60, screen.columns)
-    lines = [*textwrap.wrap(a.headline, width), origin(a), ""]
-    lines += _table(a.figures, width)
+    lines = [*textwrap.wrap(a.headline, width), origin(a), "", *_table(figures, width), ""]
     if a.waste:
         lost = ", ".join(f"{cause} {percent(_rounded(share))}" for cause, share in a.waste.items())
-        lines += ["", *_entry("Waste", f"of the started rollouts: {lost}", width)]
+        lines += _entry("Waste", f"of the started rollouts: {lost}", width)
     if a.events:
         lines += _entry("Events", ", ".join(f"{e.what} at step {e.step:,}" for e in a.events), width)
     if a.advice:
         lines += _entry("Advice", f"`advise` on this run's metrics says: {a.advice}", width)
-    lines += [line for lever in a.levers for line in _entry(*told(lever), width)]
-    return "\n".join(lines).rstrip() + "\n"
+    return lines + [line for lever in a.levers for line in _entry(*told(lever), width)]
 
 
 def origin(a: answer.Simulated) -> str:

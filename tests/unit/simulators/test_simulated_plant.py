@@ -148,9 +148,7 @@ def test_during_a_metrics_outage_the_job_runs_unseen_and_signals_age() -> None:
     plant = SimulatedPlant(replace(small(), event=(event,)))
     before, inside, after = (plant.observe(at) for at in (99.0, 199.0, 300.0))
     assert [row.step for row in inside.snapshot.rows] == [row.step for row in before.snapshot.rows]
-    assert inside.snapshot.signals["step_s"].age_s == pytest.approx(
-        199.0 - (before.snapshot.rows[-1].time_s or 0.0)
-    )
+    assert inside.snapshot.signals["step_s"].age_s == pytest.approx(199.0 - (before.snapshot.rows[-1].time_s or 0.0))
     times = [row.time_s or 0.0 for row in after.snapshot.rows]
     assert not [t for t in times if 100.0 <= t < 200.0]
     assert [t for t in times if t >= 200.0]
