@@ -55,8 +55,9 @@ format: $(STAMP) ## put the code into its format and fix what the linter can
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-docs: $(STAMP) ## write signals.md, case-files.md and validation.md in docs/ anew from the code
+docs: $(STAMP) ## write the pages and schemas under docs/ and simulators/ that come from the code anew
 	$(PY) -m tools.signals --write
+	$(PY) -m tools.scenarios --write
 	$(PY) -m tools.case_language --write
 	$(PY) -m tools.validation --write
 
