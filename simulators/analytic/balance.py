@@ -4,11 +4,13 @@ import math
 from dataclasses import dataclass, replace
 
 from simulators.analytic.case import Case
-from simulators.analytic.cycle import LAST_OF_BATCH, Release, capped_period, early_in_flight, wanted_at_once
+from simulators.analytic.cycle import LAST_OF_BATCH, Release, capped_period, met_in_flight, wanted_at_once
+from simulators.analytic.engine import Stops
 from simulators.analytic.generation import generate, in_flight_for
 from simulators.analytic.sandbox import surrounded
+from simulators.analytic.serial import serial_step
 from simulators.analytic.supply import Supply, in_rounds, supply_of
-from simulators.analytic.syncing import lost_s, running_frac
+from simulators.analytic.syncing import lost_s, stops_of
 from simulators.queueing.order_statistics import Curve
 from simulators.stations import Order, Plug, SyncMode
 
@@ -29,6 +31,8 @@ class Balance:
     """As held back by trainer and admission."""
     capped: bool = False
     """The cap on started groups sets the period."""
+    in_flight: float | None = None
+    """Mean over the period, where it varies too much to follow from one state."""
 
 
 def trained_tokens(case: Case, length_ratio: float = 1.0) -> float:
@@ -47,7 +51,7 @@ def trainer_s(case: Case, length_ratio: float = 1.0) -> float:
         seconds += trainer.validation_s / knobs.validation_interval
     if knobs.checkpoint_interval:
         seconds += trainer.checkpoint_s / knobs.checkpoint_interval
-    if sync.trainer_waits or layout.serial:
+    if sync.trainer_waits:
         seconds += sync.seconds / layout.sync_interval
     return seconds
 
@@ -67,16 +71,25 @@ def balanced(case: Case) -> Balance:
 
 
 def _balance(case: Case) -> Balance:
-    full, phi, train = _full(case)
+    full, stops, train = _full(case)
     batch, plug = float(case.layout.batch_groups), case.layout.plug
     free = batch / full.groups_per_s
+    if case.layout.serial and not (case.partial and case.oversampled):
+        return _serial(case, full, train)
     if plug in (Plug.WIP_CAP, Plug.PER_SYNC):
         return _capped(case, train, max(train, free), full)
     if plug is Plug.DISCARD_STALE and free > train:
         return Balance(case, _discarding(case, full, train), train, full, full)
     if plug is Plug.BUFFER_CAP and train > free * 1.0001:
-        return Balance(case, train, train, full, _held_back(case, full, train, phi))
+        return Balance(case, train, train, full, _held_back(case, full, train, stops))
     return Balance(case, max(train, free), train, full, full)
+
+
+def _serial(case: Case, full: Supply, train: float) -> Balance:
+    step = serial_step(case, full)
+    sync = case.stations.sync
+    period = step.seconds + train + (0.0 if sync.trainer_waits else sync.seconds / case.layout.sync_interval)
+    return Balance(case, period, train, full, full, True, step.in_flight_s / period)
 
 
 def _discarding(case: Case, full: Supply, train: float) -> float:
@@ -93,34 +106,34 @@ def _discarding(case: Case, full: Supply, train: float) -> float:
     return period
 
 
-def _held_back(case: Case, full: Supply, period: float, phi: float) -> Supply:
+def _held_back(case: Case, full: Supply, period: float, stops: Stops) -> Supply:
     """The generator slowed to the trainer's pace."""
     pace = case.layout.batch_groups / period / full.groups_per_s
-    return supply_of(case, in_flight_for(case, full.made.rollouts_per_s * pace, phi, full.made))
+    return supply_of(case, in_flight_for(case, full.made.rollouts_per_s * pace, stops, full.made))
 
 
-def _full(case: Case) -> tuple[Supply, float, float]:
-    """Everything in flight that may be: (supply, phi, trainer's seconds). Publications come as often as batches."""
+def _full(case: Case) -> tuple[Supply, Stops, float]:
+    """Everything in flight that may be: (supply, stops, trainer's seconds). Publications come as often as batches."""
     batch, lost = float(case.layout.batch_groups), case.stations.sync.seconds
     in_flight = float(case.layout.in_flight)
     plain = case.stations.sync.mode is SyncMode.IN_FLIGHT and case.stations.sync.keeps_kv
-    made = generate(case, in_flight, 1.0)
+    made = generate(case, in_flight, Stops())
     train, factor = trainer_s(case), case.yield_frac / case.layout.members
     if case.oversampled:
-        first = supply_of(case, made)
+        first = supply_of(case, made, math.inf if case.layout.serial else None)
         train, factor = trainer_s(case, first.kept.length_ratio), first.groups_per_s / made.rollouts_per_s
     period = max(train, batch / (made.rollouts_per_s * factor) + lost / case.layout.sync_interval)
-    phi = 1.0
+    stops = Stops()
     for _ in range(30):
         if not plain:
             lost = lost_s(case, made, made.times(case).curve(), period)
-        phi = running_frac(case, lost, period)
-        made = generate(case, in_flight, phi)
+        stops = stops_of(case, lost, period)
+        made = generate(case, in_flight, stops)
         found = max(train, batch / (made.rollouts_per_s * factor))
         if abs(found / period - 1.0) < CLOSE:
             break
         period = found if plain else math.sqrt(found * period)
-    return supply_of(case, made), phi, train
+    return supply_of(case, made, math.inf if case.layout.serial else None), stops, train
 
 
 def _release(case: Case, train: float) -> Release:
@@ -141,6 +154,8 @@ class _Cap:
     full_per_s: float
     most: float
     """Rollouts that may be in flight."""
+    last_s: float
+    """The last of a batch's groups ends, in the seconds of `supply`."""
     shortest_s: float
     """No period is shorter: the trainer's, or the free generator's."""
 
@@ -149,14 +164,14 @@ class _Cap:
         case = self.case
         steps = self.release.batch_groups / case.layout.batch_groups
         lost = lost_s(case, self.supply.made, self.rollout, period_s / steps)
-        made = generate(case, in_flight, running_frac(case, lost, period_s / steps))
+        made = generate(case, in_flight, stops_of(case, lost, period_s / steps))
         scale = made.rollout_s / self.supply.made.rollout_s
         rollouts = rollouts_per_batch(case) * steps
         release = self.release.faster(scale)
         release = _spread(release, (rollouts, self.most, self.full_per_s * scale), self.rollout, period_s / scale)
         allowed = scale * _allowed(case, self.supply.kept.group, release)
         period = max(self.shortest_s, allowed)
-        wanted = rollouts * case.attempts * early_in_flight(self.rollout, release, period / scale)
+        wanted = rollouts * case.attempts * met_in_flight(self.rollout, period / scale, self.last_s)
         return min(self.most, wanted), period, allowed
 
     def solve(self, in_flight: float) -> tuple[float, float, float]:
@@ -185,10 +200,11 @@ def _capped(case: Case, train: float, shortest: float, full: Supply) -> Balance:
         supply = supply_of(case, full.made, math.inf)
     for _ in range(2):
         rollout = supply.kept.rollout
-        cap = _Cap(case, release, supply, rollout, full.made.rollouts_per_s, most, shortest * steps)
+        last = supply.kept.group.quantile(1.0 - LAST_OF_BATCH / release.batch_groups)
+        cap = _Cap(case, release, supply, rollout, full.made.rollouts_per_s, most, last, shortest * steps)
         in_flight, period, allowed = cap.solve(in_flight)
-        phi = running_frac(case, lost_s(case, supply.made, rollout, period / steps), period / steps)
-        supply = supply_of(case, generate(case, in_flight, phi), math.inf)
+        stops = stops_of(case, lost_s(case, supply.made, rollout, period / steps), period / steps)
+        supply = supply_of(case, generate(case, in_flight, stops), math.inf)
         if case.rollout.scales(case.fixed_s):
             break
     return Balance(case, period / steps, train, full, supply, allowed > shortest * steps * 1.0001)

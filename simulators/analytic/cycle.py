@@ -100,9 +100,12 @@ def _gap(group: Curve, release: Release, log_period: float, wanted: float) -> fl
     return math.log(max(share, 1e-9) / wanted)
 
 
-def early_in_flight(rollout: Curve, release: Release, period_s: float) -> float:
-    """Rollouts in flight per rollout of a batch, averaged between the freeing and the start of training."""
-    length = period_s if release.freed_at_start else max(period_s - release.train_s, 1e-9)
+def met_in_flight(rollout: Curve, period_s: float, last_s: float) -> float:
+    """Rollouts in flight, per rollout of a batch, that a group meets: the average over its life.
+
+    Over a whole period, where groups live that long: then it is Little's law.
+    """
+    length = min(period_s, last_s)
     total, x = 0.0, 0.0
     for _ in range(TERMS):
         total += rollout.at_most(x + length) - rollout.at_most(x)

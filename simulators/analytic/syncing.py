@@ -1,19 +1,15 @@
 """What a publication of weights costs the engines, in seconds of their work."""
 
 from simulators.analytic.case import Case
+from simulators.analytic.engine import Stops
 from simulators.analytic.generation import Generation
 from simulators.queueing.order_statistics import Curve
 from simulators.stations import SyncMode
 
-LEAST_RUNNING = 0.02
-"""However often weights come, engines run this share of the time: below it the formulas mean nothing."""
 
-
-def running_frac(case: Case, lost_s: float, step_s: float) -> float:
-    """phi: share of time in which engines work, at one publication per sync_interval steps."""
-    if case.layout.serial:
-        return 1.0
-    return max(LEAST_RUNNING, 1.0 - lost_s / (step_s * case.layout.sync_interval))
+def stops_of(case: Case, lost_s: float, step_s: float) -> Stops:
+    """One publication per sync_interval steps; a serial job has nothing in flight when it comes."""
+    return Stops() if case.layout.serial else Stops(lost_s, step_s * case.layout.sync_interval)
 
 
 def lost_s(case: Case, made: Generation, times: Curve, step_s: float) -> float:

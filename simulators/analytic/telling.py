@@ -58,6 +58,8 @@ def _in_flight(balance: Balance, trained: float, waste: Mapping[str, float]) -> 
     supply, layout = balance.supply, balance.case.layout
     reaching = max(1e-12, 1.0 - sum(waste.values()))
     started = supply.started_per_s if layout.plug is Plug.NONE else trained / reaching
+    if balance.in_flight is not None:
+        return balance.in_flight, balance.in_flight / started
     if balance.capped:
         return started * supply.kept.stay_s, supply.kept.stay_s
     return supply.made.in_flight, supply.made.in_flight / started
