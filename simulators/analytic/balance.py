@@ -179,10 +179,11 @@ class _Cap:
         period = self.shortest_s
         before = (0.0, 0.0)
         log_n, allowed = math.log(in_flight), period
-        for turn in range(16):
+        for turn in range(20):
+            earlier = period
             wanted, period, allowed = self.settled(math.exp(log_n), period)
             gap = math.log(wanted) - log_n
-            if abs(gap) < CLOSE:
+            if abs(gap) < CLOSE and abs(period / earlier - 1.0) < CLOSE:
                 break
             slope = (gap - before[1]) / (log_n - before[0]) if turn and log_n != before[0] else -1.0
             before = (log_n, gap)

@@ -24,6 +24,8 @@ CELLS_MIN, CELLS_MAX = 72, 240
 CELLS_PER_WAVE = 16
 LOADS = (0.02, 0.1, 0.25, 0.5, 0.75, 1.0)
 """Shares of the slots at which the engines' pace is looked up."""
+SPARE_GROUPS = 2.0
+"""A round with fewer usable groups to spare is waited for like a batch."""
 DONE = 1e-3
 """Groups still missing at which the step is over."""
 
@@ -113,7 +115,7 @@ def _follow(case: Case, full: Supply, grid: tuple[int, float], pace: tuple[tuple
 def _unfinished(case: Case, usable: float) -> float:
     """Chance that the batch is not complete: all of its groups are waited for, or any n of a round."""
     needed, asked = case.layout.batch_groups, case.layout.round_groups
-    if not in_rounds(case):
+    if not in_rounds(case) or asked * case.yield_frac < needed + SPARE_GROUPS:
         return -math.expm1(-max(0.0, needed - usable))
     spread = math.sqrt(max(0.25, usable * max(0.0, 1.0 - usable / (asked * case.yield_frac))))
     return 0.5 * math.erfc((usable - needed + 0.5) / spread * math.sqrt(0.5))
