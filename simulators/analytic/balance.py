@@ -140,7 +140,8 @@ def _release(case: Case, train: float) -> Release:
     layout = case.layout
     steps = layout.sync_interval if layout.plug is Plug.PER_SYNC else 1
     limit = float(layout.limit_groups or layout.batch_groups)
-    return Release(float(layout.batch_groups * steps), limit, train, layout.freed_at_start)
+    in_order = layout.order is Order.ADMISSION
+    return Release(float(layout.batch_groups * steps), limit, train, layout.freed_at_start, in_order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +230,9 @@ def _spread(release: Release, load: tuple[float, float, float], rollout: Curve, 
 
 
 def _allowed(case: Case, group: Curve, release: Release) -> float:
-    """What the cap allows. Rounds, and batches in order of admission, are open as a whole: W/B of them at a time."""
+    """What the cap allows. Rounds are open as a whole: W/R of them at a time."""
     after = 0.0 if release.freed_at_start else release.train_s
     if in_rounds(case):
         return (group.xs[-1] + release.spread_s + after) * case.layout.round_groups / release.limit_groups
     chain = group if case.yield_frac >= 1.0 else group.scaled(1.0 / case.yield_frac)
-    if case.layout.order is Order.ADMISSION:
-        last = chain.quantile(1.0 - min(0.5, LAST_OF_BATCH / release.batch_groups)) + release.spread_s
-        return (last + after) * release.batch_groups / release.limit_groups
     return capped_period(chain, release)
