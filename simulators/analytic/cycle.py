@@ -8,7 +8,8 @@ slots are started and B of them have finished, so the groups that still run, in 
 with D the time of a group. For large W this is Little's law, W/X = E[D] + T/2 (+ T_train). At W = B it is the serial
 job, which waits for the last group of B: the right side is then exp(-Euler)/B, the share that is over at the mean
 maximum of B exponential tails. In order of admission it is that too, with tau = W/B T (- T_train): the next batch was
-dispatched W/B periods ago, and all groups before its last must be done. Where slots of engines are short a batch starts over a while, not at once.
+dispatched W/B periods ago, and all groups before its last must be done. Where slots of engines are short a batch
+starts over a while, not at once.
 """
 
 import math
