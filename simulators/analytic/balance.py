@@ -3,10 +3,11 @@
 import math
 from dataclasses import dataclass, replace
 
+from simulators.analytic.backpressure import swing_of
 from simulators.analytic.case import Case
 from simulators.analytic.cycle import LAST_OF_BATCH, Release, capped_period, met_in_flight, wanted_at_once
 from simulators.analytic.engine import Stops
-from simulators.analytic.generation import generate, in_flight_for
+from simulators.analytic.generation import generate
 from simulators.analytic.sandbox import surrounded
 from simulators.analytic.serial import serial_step
 from simulators.analytic.supply import Supply, in_rounds, supply_of
@@ -32,7 +33,8 @@ class Balance:
     capped: bool = False
     """The cap on started groups sets the period."""
     in_flight: float | None = None
-    """Mean over the period, where it varies too much to follow from one state."""
+    """Mean over the period, where it varies too much to follow from one state; likewise the buffer."""
+    queue_groups: float | None = None
 
 
 def trained_tokens(case: Case, length_ratio: float = 1.0) -> float:
@@ -71,7 +73,7 @@ def balanced(case: Case) -> Balance:
 
 
 def _balance(case: Case) -> Balance:
-    full, stops, train = _full(case)
+    full, train = _full(case)
     batch, plug = float(case.layout.batch_groups), case.layout.plug
     free = batch / full.groups_per_s
     if case.layout.serial and not (case.partial and case.oversampled):
@@ -81,7 +83,7 @@ def _balance(case: Case) -> Balance:
     if plug is Plug.DISCARD_STALE and free > train:
         return Balance(case, _discarding(case, full, train), train, full, full)
     if plug is Plug.BUFFER_CAP and train > free * 1.0001:
-        return Balance(case, train, train, full, _held_back(case, full, train, stops))
+        return _held_back(case, full, train)
     return Balance(case, max(train, free), train, full, full)
 
 
@@ -106,14 +108,19 @@ def _discarding(case: Case, full: Supply, train: float) -> float:
     return period
 
 
-def _held_back(case: Case, full: Supply, period: float, stops: Stops) -> Supply:
-    """The generator slowed to the trainer's pace."""
-    pace = case.layout.batch_groups / period / full.groups_per_s
-    return supply_of(case, in_flight_for(case, full.made.rollouts_per_s * pace, stops, full.made))
+def _held_back(case: Case, full: Supply, train: float) -> Balance:
+    """The generator behind a full buffer, at the trainer's pace but for what starves it."""
+    swing = swing_of(case, full, train)
+    period = train / max(0.05, 1.0 - swing.idle_frac)
+    pace = max(swing.pace, 1e-9)
+    kept = replace(full.kept, group=full.kept.group.scaled(pace))
+    share = case.layout.batch_groups / period / full.groups_per_s
+    supply = replace(full, kept=kept, groups_per_s=full.groups_per_s * share, started_per_s=full.started_per_s * share)
+    return Balance(case, period, train, full, supply, False, swing.in_flight, swing.queue_groups)
 
 
-def _full(case: Case) -> tuple[Supply, Stops, float]:
-    """Everything in flight that may be: (supply, stops, trainer's seconds). Publications come as often as batches."""
+def _full(case: Case) -> tuple[Supply, float]:
+    """Everything in flight that may be, and the trainer's seconds. Publications come as often as batches."""
     batch, lost = float(case.layout.batch_groups), case.stations.sync.seconds
     in_flight = float(case.layout.in_flight)
     plain = case.stations.sync.mode is SyncMode.IN_FLIGHT and case.stations.sync.keeps_kv
@@ -133,7 +140,7 @@ def _full(case: Case) -> tuple[Supply, Stops, float]:
         if abs(found / period - 1.0) < CLOSE:
             break
         period = found if plain else math.sqrt(found * period)
-    return supply_of(case, made, math.inf if case.layout.serial else None), stops, train
+    return supply_of(case, made, math.inf if case.layout.serial else None), train
 
 
 def _release(case: Case, train: float) -> Release:
