@@ -11,7 +11,7 @@ from simulators.analytic.generation import generate
 from simulators.analytic.sandbox import surrounded
 from simulators.analytic.serial import serial_step
 from simulators.analytic.supply import Supply, in_rounds, supply_of
-from simulators.analytic.syncing import lost_s, stops_of
+from simulators.analytic.syncing import lost_s, stops_of, trainer_hold_s
 from simulators.queueing.order_statistics import Curve
 from simulators.stations import Order, Plug, SyncMode
 
@@ -62,29 +62,30 @@ def balanced(case: Case) -> Balance:
     """Sandboxes and verifier depend on the rate that they allow, so the balance is found anew until that settles."""
     if case.stations.sandboxes is None and case.stations.verifier is None:
         return _balance(case)
-    started, found = 0.0, _balance(surrounded(case, 0.0))
-    for _ in range(12):
+    started, wait_s, found = 0.0, 0.0, _balance(surrounded(case, 0.0, 0.0))
+    for turn in range(12):
         rate = found.supply.started_per_s
         if abs(rate - started) < 1e-3 * rate:
             break
-        started = rate if started == 0.0 else 0.5 * (started + rate)
-        found = _balance(surrounded(case, started))
+        started = 0.5 * (started + rate) if turn else rate
+        wait_s = 0.5 * (wait_s + found.supply.made.wait_s) if turn else found.supply.made.wait_s
+        found = _balance(surrounded(case, started, wait_s))
     return found
 
 
 def _balance(case: Case) -> Balance:
-    full, train = _full(case)
+    full, train, floor = _full(case)
     batch, plug = float(case.layout.batch_groups), case.layout.plug
     free = batch / full.groups_per_s
     if case.layout.serial and not (case.partial and case.oversampled):
         return _serial(case, full, train)
     if plug in (Plug.WIP_CAP, Plug.PER_SYNC):
-        return _capped(case, train, max(train, free), full)
-    if plug is Plug.DISCARD_STALE and free > train:
+        return _capped(case, train, max(floor, free), full)
+    if plug is Plug.DISCARD_STALE and free > floor:
         return Balance(case, _discarding(case, full, train), train, full, full)
-    if plug is Plug.BUFFER_CAP and train > free * 1.0001:
-        return _held_back(case, full, train)
-    return Balance(case, max(train, free), train, full, full)
+    if plug is Plug.BUFFER_CAP and floor > free * 1.0001:
+        return _held_back(case, full, (train, floor))
+    return Balance(case, max(floor, free), train, full, full)
 
 
 def _serial(case: Case, full: Supply, train: float) -> Balance:
@@ -108,10 +109,11 @@ def _discarding(case: Case, full: Supply, train: float) -> float:
     return period
 
 
-def _held_back(case: Case, full: Supply, train: float) -> Balance:
+def _held_back(case: Case, full: Supply, trainer: tuple[float, float]) -> Balance:
     """The generator behind a full buffer, at the trainer's pace but for what starves it."""
-    swing = swing_of(case, full, train)
-    period = train / max(0.05, 1.0 - swing.idle_frac)
+    train, floor = trainer
+    swing = swing_of(case, full, floor)
+    period = floor / max(0.05, 1.0 - swing.idle_frac)
     pace = max(swing.pace, 1e-9)
     kept = replace(full.kept, group=full.kept.group.scaled(pace))
     share = case.layout.batch_groups / period / full.groups_per_s
@@ -119,8 +121,8 @@ def _held_back(case: Case, full: Supply, train: float) -> Balance:
     return Balance(case, period, train, full, supply, False, swing.in_flight, swing.queue_groups)
 
 
-def _full(case: Case) -> tuple[Supply, float]:
-    """Everything in flight that may be, and the trainer's seconds. Publications come as often as batches."""
+def _full(case: Case) -> tuple[Supply, float, float]:
+    """Everything in flight that may be; the trainer's seconds; those with its wait for drains."""
     batch, lost = float(case.layout.batch_groups), case.stations.sync.seconds
     in_flight = float(case.layout.in_flight)
     plain = case.stations.sync.mode is SyncMode.IN_FLIGHT and case.stations.sync.keeps_kv
@@ -130,25 +132,27 @@ def _full(case: Case) -> tuple[Supply, float]:
         first = supply_of(case, made, math.inf if case.layout.serial else None)
         train, factor = trainer_s(case, first.kept.length_ratio), first.groups_per_s / made.rollouts_per_s
     period = max(train, batch / (made.rollouts_per_s * factor) + lost / case.layout.sync_interval)
-    stops = Stops()
+    floor = train
     for _ in range(30):
         if not plain:
-            lost = lost_s(case, made, made.times(case).curve(), period)
-        stops = stops_of(case, lost, period)
-        made = generate(case, in_flight, stops)
-        found = max(train, batch / (made.rollouts_per_s * factor))
+            rollout = made.times(case).curve()
+            lost = lost_s(case, made, rollout, period)
+            floor = train + trainer_hold_s(case, made, rollout, period) / case.layout.sync_interval
+        made = generate(case, in_flight, stops_of(case, lost, period))
+        found = max(floor, batch / (made.rollouts_per_s * factor))
         if abs(found / period - 1.0) < CLOSE:
             break
         period = found if plain else math.sqrt(found * period)
-    return supply_of(case, made, math.inf if case.layout.serial else None), train
+    return supply_of(case, made, math.inf if case.layout.serial else None), train, floor
 
 
 def _release(case: Case, train: float) -> Release:
     layout = case.layout
     steps = layout.sync_interval if layout.plug is Plug.PER_SYNC else 1
     limit = float(layout.limit_groups or layout.batch_groups)
+    dropped = 1.0 / case.yield_frac - 1.0 if layout.plug is Plug.PER_SYNC else 0.0
     in_order = layout.order is Order.ADMISSION
-    return Release(float(layout.batch_groups * steps), limit, train, layout.freed_at_start, in_order)
+    return Release(float(layout.batch_groups * steps), limit, train, layout.freed_at_start, in_order, dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,5 +245,5 @@ def _allowed(case: Case, group: Curve, release: Release) -> float:
     after = 0.0 if release.freed_at_start else release.train_s
     if in_rounds(case):
         return (group.xs[-1] + release.spread_s + after) * case.layout.round_groups / release.limit_groups
-    chain = group if case.yield_frac >= 1.0 else group.scaled(1.0 / case.yield_frac)
-    return capped_period(chain, release)
+    replaced = case.yield_frac < 1.0 and case.layout.plug is not Plug.PER_SYNC
+    return capped_period(group.scaled(1.0 / case.yield_frac) if replaced else group, release)

@@ -34,6 +34,8 @@ class Release:
     freed_at_start: bool
     in_order: bool = False
     """Batches are trained in the order of admission: the one that starts next was dispatched W/B periods ago."""
+    dropped: float = 0.0
+    """Groups that the filter drops per group trained, where their slots stay taken until the period is over."""
     spread_s: float = 0.0
     """Seconds over which groups are dispatched for which there is no room at once."""
     spread_frac: float = 0.0
@@ -63,6 +65,13 @@ def running_share(group: Curve, release: Release, period_s: float) -> float:
     """
     periods = release.limit_groups / release.batch_groups if release.in_order else 1.0
     x = max(0.0, periods * period_s - (0.0 if release.freed_at_start else release.train_s))
+    if release.dropped > 0.0:
+        return _sum(group, release, x, period_s) + release.dropped * _sum(group, release, 0.0, period_s)
+    return _sum(group, release, x, period_s)
+
+
+def _sum(group: Curve, release: Release, x: float, period_s: float) -> float:
+    """Sum over j of P(D > x + j T)."""
     total = 0.0
     for _ in range(TERMS):
         over = over_spread(group, x, release)

@@ -27,6 +27,8 @@ class Generation:
     rollout_s: float
     wait_s: float
     """Of a rollout before it may start: for a sandbox, or behind a limit on starts."""
+    running_frac: float
+    """Share of the time in which engines work."""
     hit_frac: float
     """Share of paused context that the prefix cache still holds."""
 
@@ -161,7 +163,7 @@ def _together(
     clock = stops.running_frac * sum(speed * count for speed, count, _ in flows) / case.layout.engines
     prefill_s = demand.prefill_s / clock
     resident_s = residents / turns if turns > 0.0 else 0.0
-    finished = rollouts / case.attempts
+    finished = rollouts / case.work
     return Generation(
         rollouts_per_s=finished,
         in_flight=in_flight,
@@ -169,8 +171,9 @@ def _together(
         paused=sum(count * f.paused for _, count, f in flows),
         token_s=max(resident_s - prefill_s, 1e-12) / demand.tokens,
         turn_s=(queueing / turns if turns > 0.0 else 0.0) + prefill_s + extra_s,
-        rollout_s=in_flight / rollouts if rollouts > 0.0 else math.inf,
+        rollout_s=in_flight / (finished * case.attempts) if finished > 0.0 else math.inf,
         wait_s=0.0,
+        running_frac=stops.running_frac,
         hit_frac=hits,
     )
 

@@ -77,13 +77,13 @@ class Rollout:
         """Distribution of a rollout's time from (seconds per token, per turn, per rollout) and its tools.
 
         Sums of several turns are taken as lognormal with their own mean and variance (Fenton-Wilkinson); a rollout
-        that fails is run a second time.
+        that is lost breaks off at an even share of its way, and is run again.
         """
         groups = []
         for c in self.classes:
             parts = [self._part(c, (weight * (1.0 - failure_frac), n), seconds) for weight, n in self.turns]
             if failure_frac > 0.0:
-                parts += [_twice(self._part(c, (weight * failure_frac, n), seconds)) for weight, n in self.turns]
+                parts += [_again(self._part(c, (weight * failure_frac, n), seconds)) for weight, n in self.turns]
             groups.append((c.weight, parts))
         return mixture(groups)
 
@@ -100,9 +100,11 @@ class Rollout:
         return Part(weight, mean, sigma, math.inf if self.tool.variance else max(cap, mean))
 
 
-def _twice(part: Part) -> Part:
-    """One attempt after another: twice the mean, twice the variance."""
-    return Part(part.weight, 2.0 * part.mean, math.sqrt(math.log1p(math.expm1(part.sigma**2) / 2.0)), 2.0 * part.cap)
+def _again(part: Part) -> Part:
+    """A part U of a rollout, U even on 0 ... 1, and then a whole one: means m/2 + m, variances v/3 + m^2/12 + v."""
+    spread = math.expm1(part.sigma**2)
+    variance = 4.0 / 3.0 * spread + 1.0 / 12.0
+    return Part(part.weight, 1.5 * part.mean, math.sqrt(math.log1p(variance / 1.5**2)), 2.0 * part.cap)
 
 
 def _turn_law(turns: Turns) -> tuple[tuple[float, float], ...]:

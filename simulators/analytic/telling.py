@@ -120,7 +120,8 @@ def _resumed(balance: Balance) -> float | None:
 
 def _length_bias(balance: Balance, workload: Workload) -> float | None:
     case = balance.case
-    tied = workload.solve.length_correlation != 0.0 and case.yield_frac < 1.0
+    redrawn = case.stations.sync.mode is SyncMode.ABORT and not case.partial
+    tied = redrawn or (workload.solve.length_correlation != 0.0 and case.yield_frac < 1.0)
     if tied or case.stations.pruning is not None or case.layout.plug is Plug.DISCARD_STALE:
         return None
     return balance.supply.kept.length_ratio

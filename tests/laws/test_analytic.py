@@ -1,4 +1,8 @@
-"""Laws of the analytic model on random jobs: one seed is one job (tests/oracles/configurations.py)."""
+"""Laws of the analytic model on random jobs: one seed is one job (tests/oracles/configurations.py).
+
+That more never hurts is a law outside the weak rule only. Behind a short buffer it is not true of the job itself:
+faster engines swing further between full and empty, and the trainer starves in the troughs.
+"""
 
 import math
 from collections.abc import Callable
@@ -87,19 +91,21 @@ def longer_pauses(job: Configuration) -> Configuration:
 def test_nothing_gets_faster_when_a_station_slows_down(
     seed: int, change: Callable[[Configuration], Configuration]
 ) -> None:
-    job = configuration(seed, extras=False)
-    assert rate(change(job)) <= rate(job) * (1.0 + SLACK)
+    before, after = told(configuration(seed)), told(change(configuration(seed)))
+    if not before.weak and not after.weak:
+        assert after.rollouts_per_s <= before.rollouts_per_s * (1.0 + SLACK)
 
 
 @given(SEEDS)
 @settings(max_examples=100, deadline=None)
 def test_one_engine_more_never_hurts(seed: int) -> None:
-    job = configuration(seed, extras=False)
-    if job.topology.mode is Mode.SERIAL:
-        return
+    job = configuration(seed)
+    if job.topology.mode is Mode.SERIAL or job.stations.engine.speeds:
+        return  # a slow one more takes its share of what is in flight
     engines = (job.setpoints.gpus_generator or 0) // (job.topology.gpus_per_engine or 1)
     more = replace(job, setpoints=replace(job.setpoints, engines=engines + 1))
-    assert rate(more) >= rate(job) * (1.0 - SLACK)
+    if not told(job).weak and not told(more).weak:
+        assert rate(more) >= rate(job) * (1.0 - SLACK)
 
 
 @given(SEEDS)
