@@ -1,7 +1,6 @@
 """Laws of the analytic model on random jobs: one seed is one job (tests/oracles/configurations.py).
 
-That more never hurts is a law outside the weak rule only. Behind a short buffer it is not true of the job itself:
-faster engines swing further between full and empty, and the trainer starves in the troughs.
+That more never hurts holds outside the weak rule; inside it the model itself is good to a few percent only.
 """
 
 import math
