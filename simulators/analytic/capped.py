@@ -1,4 +1,4 @@
-"""A cap on started and untrained groups (cycle.py), settled with the engines: how many are in flight decides their pace,
+"""A cap on started and untrained groups (cycle.py), settled with the engines: what is in flight decides their pace,
 their pace decides the period, and the period how many are in flight.
 """
 
