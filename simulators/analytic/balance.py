@@ -39,7 +39,7 @@ class Balance:
 def trained_tokens(case: Case, length_ratio: float = 1.0) -> float:
     """Of one trained rollout: its prompt, and the rest as long as what is kept."""
     rollout = case.rollout
-    return rollout.prompt_tokens + (rollout.tokens() - rollout.prompt_tokens) * length_ratio
+    return rollout.prompt_tokens + (rollout.context_end - rollout.prompt_tokens) * length_ratio * rollout.unpruned_ratio
 
 
 def trainer_s(case: Case, length_ratio: float = 1.0) -> float:

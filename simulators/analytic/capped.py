@@ -61,7 +61,7 @@ class _Cap:
         rollouts = rollouts_per_batch(case) * steps
         release = self.release.faster(scale)
         release = _spread(release, (rollouts, self.most, self.full_per_s * scale), self.rollout, period_s / scale)
-        allowed = scale * _allowed(case, self.supply.kept.group, release)
+        allowed = scale * _allowed(case, self.supply, release)
         period = max(self.shortest_s, allowed)
         wanted = rollouts * case.attempts * met_in_flight(self.rollout, period / scale, self.last_s)
         return min(self.most, wanted), period, allowed
@@ -120,10 +120,13 @@ def _spread(release: Release, load: tuple[float, float, float], rollout: Curve, 
     return replace(release, spread_s=backlog / rate, spread_frac=min(1.0, backlog / rollouts))
 
 
-def _allowed(case: Case, group: Curve, release: Release) -> float:
-    """What the cap allows. Rounds are open as a whole: W/R of them at a time."""
-    after = 0.0 if release.freed_at_start else release.train_s
+def _allowed(case: Case, supply: Supply, release: Release) -> float:
+    """What the cap allows. Rounds are open as a whole: W/R of them at a time, each until its n-th usable group."""
+    layout, after = case.layout, 0.0 if release.freed_at_start else release.train_s
     if in_rounds(case):
-        return (group.xs[-1] + release.spread_s + after) * case.layout.round_groups / release.limit_groups
-    replaced = case.yield_frac < 1.0 and case.layout.plug is not Plug.PER_SYNC
+        ends = supply.times.curve(layout.members).scaled(1.0 / case.yield_frac)
+        end = ends.quantile(layout.batch_groups / (layout.round_groups + 1.0))
+        return (end + release.spread_s + after) * layout.round_groups / release.limit_groups
+    replaced = case.yield_frac < 1.0 and layout.plug is not Plug.PER_SYNC
+    group = supply.kept.group
     return capped_period(group.scaled(1.0 / case.yield_frac) if replaced else group, release)

@@ -71,8 +71,13 @@ def serial_step(case: Case, full: Supply) -> Step:
 
 def _horizon(case: Case, full: Supply, waves: float) -> float:
     """Long enough for the last group, and for the queue before the slots."""
-    last = full.kept.group.quantile(1.0 - DONE / case.layout.round_groups)
+    last = _group(case, full).quantile(1.0 - DONE / case.layout.round_groups)
     return last * (1.0 + 0.7 * (1.0 / case.yield_frac - 1.0)) + full.kept.rollout.mean * max(0.0, waves - 1.0)
+
+
+def _group(case: Case, full: Supply) -> Curve:
+    """Any group's time: of a round also of those that will be given up."""
+    return full.times.curve(case.layout.members) if in_rounds(case) else full.kept.group
 
 
 def _pace(case: Case, made: Generation) -> tuple[tuple[float, float], ...]:
@@ -92,13 +97,13 @@ def _follow(case: Case, full: Supply, grid: tuple[int, float], pace: tuple[tuple
     cells, width = grid
     layout, members = case.layout, case.layout.members
     most = min(float(layout.in_flight), case.active_limit)
-    needed, asked = float(layout.batch_groups), float(layout.round_groups)
-    groups, rollouts = _ends(full.kept.group, cells, width), _ends(full.kept.rollout, cells, width)
+    asked = float(layout.round_groups)
+    groups, rollouts = _ends(_group(case, full), cells, width), _ends(full.kept.rollout, cells, width)
     starts: list[float] = []
     seconds = area = running = finished = 0.0
     chance = 1.0
     for _ in range(cells):
-        pending = max(asked, needed + finished * (1.0 - case.yield_frac)) - sum(starts)
+        pending = asked + finished * (1.0 - case.yield_frac) - sum(starts)
         starts.append(max(0.0, min(pending, (most - running) / members)))
         before = running + starts[-1] * members
         running = members * (sum(starts) - rollouts.ended(starts))
@@ -115,7 +120,7 @@ def _follow(case: Case, full: Supply, grid: tuple[int, float], pace: tuple[tuple
 def _unfinished(case: Case, usable: float) -> float:
     """Chance that the batch is not complete: all of its groups are waited for, or any n of a round."""
     needed, asked = case.layout.batch_groups, case.layout.round_groups
-    if not in_rounds(case) or asked * case.yield_frac < needed + SPARE_GROUPS:
+    if not in_rounds(case) or asked < needed + SPARE_GROUPS:
         return -math.expm1(-max(0.0, needed - usable))
-    spread = math.sqrt(max(0.25, usable * max(0.0, 1.0 - usable / (asked * case.yield_frac))))
+    spread = math.sqrt(max(0.25, usable * max(0.0, 1.0 - usable / asked)))
     return 0.5 * math.erfc((usable - needed + 0.5) / spread * math.sqrt(0.5))
