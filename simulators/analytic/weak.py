@@ -1,4 +1,6 @@
-"""Where the analytic model should not decide alone. A rule on what goes in and on which limit binds, fixed beforehand.
+"""Where the analytic model should not decide alone: a rule on what goes in and on which limit binds, never on an outcome.
+
+It was drawn up on jobs 0 to 299 of the sampler in tests/oracles/configurations.py; other seeds judge it.
 
 | weak where                                     | because                                                       |
 |------------------------------------------------|---------------------------------------------------------------|
