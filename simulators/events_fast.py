@@ -113,7 +113,8 @@ X = _names(
 F = _names("F", "clock resume context departs returns tax cached")
 """Of an engine: its clock in tokens, when it runs on, context of its residents, next departure, next return."""
 E = _names(
-    "E", "residents in_flight queue_head queue_tail queued outside active draining reserved overflowing cached_head cached_tail"
+    "E",
+    "residents in_flight queue_head queue_tail queued outside active draining reserved overflowing cached_head cached_tail",
 )
 R = _names("R", "group member draw tokens context turn turns response engine next state flags cached before link")
 T = _names("T", "dispatched entered began tax box")
@@ -2197,9 +2198,7 @@ def with_room(s: State, wanted: Room) -> State:
     old = room_of(s)
     new = Room(*(max(a, b) for a, b in zip(old, wanted, strict=True)))
     free_groups, s.n[N.free_groups] = _more_free(s.free_groups, s.n[N.free_groups], old.groups, new.groups)
-    free_rollouts, s.n[N.free_rollouts] = _more_free(
-        s.free_rollouts, s.n[N.free_rollouts], old.rollouts, new.rollouts
-    )
+    free_rollouts, s.n[N.free_rollouts] = _more_free(s.free_rollouts, s.n[N.free_rollouts], old.rollouts, new.rollouts)
     ring = np.zeros(new.groups, np.int64)
     ring[: old.groups] = np.roll(s.ring, -s.n[N.ring_head])
     s.n[N.ring_head] = 0
