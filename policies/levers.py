@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import log, sqrt
+from statistics import NormalDist
 
 from policies.base import Interval, SplitCurve, SplitPoint
 from simulators.event_state import Job
 from simulators.legality import divides
 from simulators.model import Prediction
-from simulators.stations import Pruning
 
 TAIL_MEANS = 1.5
-"""The tail that is given up begins at this many mean response lengths."""
+"""The tail begins at this many mean response lengths."""
 MORE_IN_FLIGHT = 1.25
 """How many times as many rollouts in flight are tried."""
 
@@ -78,10 +78,11 @@ def _others(job: Job) -> Iterator[tuple[str, str, Job]]:
         solve = replace(work.solve, always_frac=0.0, never_frac=0.0)
         change = f"no prompts that all or none solve ({wasted:.0%} now)"
         yield "acceptance", change, replace(job, workload=replace(work, solve=solve))
-    if job.stations.pruning is None:
-        tokens = round(TAIL_MEANS * work.response.mean_tokens)
-        stations = replace(job.stations, pruning=Pruning(tokens))
-        yield "tail", f"give up responses over {tokens:,} tokens", replace(job, stations=stations)
+    cut = round(TAIL_MEANS * work.response.mean_tokens)
+    if work.response.sigma > 0.0 and (work.response.max_tokens is None or cut < work.response.max_tokens):
+        response = replace(work.response, max_tokens=cut)
+        change = f"cut responses at {cut:,} tokens ({_beyond(work.response.sigma):.0%} of them)"
+        yield "tail", change, replace(job, workload=replace(work, response=response))
     if knobs.max_in_flight is not None:
         more = round(MORE_IN_FLIGHT * knobs.max_in_flight)
         yield (
@@ -89,6 +90,11 @@ def _others(job: Job) -> Iterator[tuple[str, str, Job]]:
             f"{knobs.max_in_flight:,} -> {more:,}",
             replace(job, setpoints=replace(knobs, max_in_flight=more)),
         )
+
+
+def _beyond(sigma: float) -> float:
+    """Share of a lognormal law beyond TAIL_MEANS of its mean."""
+    return 1.0 - NormalDist().cdf((log(TAIL_MEANS) + sigma * sigma / 2.0) / sigma)
 
 
 def _asked(lever: tuple[str, str, Job], now: Prediction, ask: Ask) -> Lever:

@@ -19,7 +19,7 @@ SCATTERED = ("s", "tokens", "1", "tokens/s")
 
 
 def signals_of(delta: Counters, job: Job, step: int) -> dict[str, float]:
-    """Signals of a process' `step`-th trainer step, in which the counters grew by `delta`; none where it has no number."""
+    """Signals of the `step`-th trainer step of a process, in which the counters grew by `delta`."""
     seconds = delta.now_s
     found = {
         **_step(delta, job, seconds, step),

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from simulators.pipeline import simulate
 from tests.unit.report.answers_by_hand import MATERIALS
-from tuner.report import html
+from tuner.report import html, simulated
 from tuner.report.answer import build
+from tuner.report.simulated_html import render_simulated
+from tuner.scenario_files import load
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = (
@@ -24,15 +27,30 @@ pytestmark = [
 ]
 
 
+SIZES = [(1200, "light"), (1280, "dark"), (700, "light"), (360, "dark")]
+
+
 @pytest.mark.parametrize("name", sorted(MATERIALS))
-@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (1280, "dark"), (700, "light"), (360, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_a_report_draws_without_requests_or_sideways_scrolling(
     name: str, width: int, scheme: str, tmp_path: Path
 ) -> None:
-    sync_api = pytest.importorskip("playwright.sync_api")
     material = MATERIALS[name]()
-    path = tmp_path / "report.html"
-    html.write(path, html.render(build(material), material))
+    look_at(html.render(build(material), material), width, scheme, tmp_path / "report.html")
+
+
+@pytest.mark.parametrize("name", ["metrics-outage", "length-x3-in-25-steps"])
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_a_report_of_a_simulated_job_draws_alike(name: str, width: int, scheme: str, tmp_path: Path) -> None:
+    named = load(name)
+    run = simulated.Run(named.name, named.path, named.scenario, 0, (), simulate(named.scenario))
+    look_at(render_simulated(simulated.build(run), run), width, scheme, tmp_path / "report.html")
+
+
+def look_at(text: str, width: int, scheme: str, path: Path) -> None:
+    """Opens the page; fails where it asks for anything, scrolls sideways, or leaves a chart out."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    html.write(path, text)
     requests: list[str] = []
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())

@@ -21,7 +21,7 @@ from tuner.report.text import Screen
 
 LEVERS = (
     Lever("split", "3 + 5 GPUs", Interval(0.03, 0.05, 0.08), 0.021, 0.004, "legal: its ranks divide 64 rollouts"),
-    Lever("tail", "give up responses over 1,500 tokens", None, None, None, "starved"),
+    Lever("tail", "cut responses at 1,500 tokens", None, None, None, "starved"),
 )
 
 
@@ -92,7 +92,7 @@ def test_events_stand_where_they_happened() -> None:
 def test_levers_are_told_with_bound_and_simulation_apart() -> None:
     text = " ".join(render(build(run(None, LEVERS)), Screen(columns=200)).split())
     assert "3 + 5 GPUs: at most +3%..+8% by rates; +2.1% simulated (se 0.4%); legal" in text
-    assert "give up responses over 1,500 tokens: starved" in text
+    assert "cut responses at 1,500 tokens: starved" in text
 
 
 def test_the_json_answer_is_valid_and_finite() -> None:
