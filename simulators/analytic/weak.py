@@ -1,4 +1,4 @@
-"""Where the analytic model should not decide alone: a rule on what goes in and on which limit binds, never on an outcome.
+"""Where the analytic model should not decide alone: a rule on inputs and on which limit binds, never on an outcome.
 
 It was drawn up on jobs 0 to 299 of the sampler in tests/oracles/configurations.py; other seeds judge it.
 
