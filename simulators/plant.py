@@ -3,8 +3,13 @@
 A live job, a recorded run and a simulated job are three plants of one type. `None` means unknown, everywhere.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
+
+from simulators.fields import STRICT
+from simulators.snapshot import Snapshot
 
 
 class Mode(StrEnum):
@@ -42,6 +47,8 @@ class Change(StrEnum):
 class Topology:
     """Facts of a job that no knob changes while it runs."""
 
+    __pydantic_config__ = STRICT
+
     framework: str | None = None
     mode: Mode = Mode.UNKNOWN
     gpus_total: int | None = None
@@ -68,6 +75,8 @@ class Topology:
 @dataclass(frozen=True, slots=True)
 class Setpoints:
     """The knobs in force, each `None` where unknown."""
+
+    __pydantic_config__ = STRICT
 
     gpus_trainer: int | None = None
     gpus_generator: int | None = None
@@ -100,6 +109,8 @@ class Setpoints:
 class Bounds:
     """How far a user lets us go; `None`: no bound of theirs."""
 
+    __pydantic_config__ = STRICT
+
     gpus_total_max: int | None = None
     gpus_trainer_min: int | None = None
     gpus_trainer_max: int | None = None
@@ -107,3 +118,70 @@ class Bounds:
     staleness_max: float | None = None
     kept_over_attempted_min: float = 0.9
     """Bias bound: mean length and solve rate of what is kept over what was attempted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What there is to work with now: nodes come and go."""
+
+    gpus_trainer: int | None = None
+    gpus_generator: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one look at a plant shows."""
+
+    time_s: float
+    snapshot: Snapshot
+    in_force: Setpoints
+    """The knobs as they are, not as they were ordered; each `None` where unknown."""
+    inventory: Inventory = field(default_factory=Inventory)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Knobs to set. Those that are `None` stay as they are; one that is in force already is applied at once."""
+
+    setpoints: Setpoints
+    decision_id: str
+    fencing_token: int = 0
+    """Grows with each writer of the job; a plant refuses one smaller than it has seen."""
+
+
+class Status(StrEnum):
+    """What became of an ordered knob."""
+
+    APPLIED = "applied"
+    PENDING = "pending"
+    """Under way: in force at `effective_at_s`, unless it fails."""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    status: Status
+    reason: str
+    effective_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What happened to an order, knob by knob."""
+
+    decision_id: str
+    outcomes: Mapping[str, Outcome]
+
+    @property
+    def status(self) -> Status:
+        """Refused if any knob was, else pending if any is, else applied."""
+        seen = {outcome.status for outcome in self.outcomes.values()}
+        return next((s for s in (Status.REFUSED, Status.PENDING) if s in seen), Status.APPLIED)
+
+
+class Plant(Protocol):
+    """A job that can be looked at and told to change. Applying the same order twice is applying it once."""
+
+    def observe(self, now_s: float) -> Observation: ...
+
+    def apply(self, order: Order, now_s: float) -> Receipt: ...

@@ -6,6 +6,8 @@ Rates of one engine or one GPU; how many there are is a setpoint. What is not th
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from simulators.fields import STRICT
+
 
 class Victim(StrEnum):
     """Whom a full KV pool evicts."""
@@ -30,6 +32,8 @@ class StepTime:
     f is a table, linear between its points and beyond its last; `affine` makes the usual prior a + k b.
     """
 
+    __pydantic_config__ = STRICT
+
     table: tuple[tuple[float, float], ...]
     """(residents, seconds), residents rising."""
     per_context_token_s: float = 0.0
@@ -44,6 +48,8 @@ def affine(base_s: float, per_resident_s: float, per_context_token_s: float = 0.
 @dataclass(frozen=True, slots=True)
 class Engine:
     """One inference engine (one replica)."""
+
+    __pydantic_config__ = STRICT
 
     step: StepTime
     slots: int
@@ -67,6 +73,8 @@ class Engine:
 class PrefillPool:
     """Engines that only prefill, in front of the decoding ones; their number is a setpoint (gpus_prefill)."""
 
+    __pydantic_config__ = STRICT
+
     gpus_per_engine: int
     prefill_s_per_token: float
     kv_tokens: int | None = None
@@ -82,6 +90,8 @@ class Sandboxes:
     Starting s of them at once against a quota of q: time = start.mean_s x (1 + overload_factor x max(0, s/q - 1)),
     failures = failure_frac below the quota and overload_failure_frac x (1 - q/s) more above it: the cliff.
     """
+
+    __pydantic_config__ = STRICT
 
     start_s: float
     live_limit: int | None = None
@@ -101,6 +111,8 @@ class Sandboxes:
 class Verifier:
     """Reward computation with its own concurrency."""
 
+    __pydantic_config__ = STRICT
+
     time_s: float
     concurrency: int | None = None
 
@@ -108,6 +120,8 @@ class Verifier:
 @dataclass(frozen=True, slots=True)
 class Trainer:
     """Seconds of one step: c0 + c1 x tokens / n^alpha on n GPUs."""
+
+    __pydantic_config__ = STRICT
 
     base_s: float
     """c0: what does not shrink with GPUs."""
@@ -133,6 +147,8 @@ class SyncMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WeightSync:
+    __pydantic_config__ = STRICT
+
     seconds: float = 0.0
     """Pause of an engine for one publication (a table by model size and transport, not a law)."""
     mode: SyncMode = SyncMode.IN_FLIGHT
@@ -172,6 +188,8 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Admission:
+    __pydantic_config__ = STRICT
+
     plug: Plug = Plug.NONE
     limit_groups: int | None = None
     freed_at_start: bool = False
@@ -183,6 +201,8 @@ class Admission:
 class Pruning:
     """A rollout whose response passes `tokens` without an end is given up with chance `frac`."""
 
+    __pydantic_config__ = STRICT
+
     tokens: int
     frac: float = 1.0
 
@@ -191,6 +211,8 @@ class Pruning:
 class Tenant:
     """A second job whose rollouts fill free slots and leave when the first wants them."""
 
+    __pydantic_config__ = STRICT
+
     response_tokens: float
     """Mean length of its rollouts; there are always some waiting."""
 
@@ -198,6 +220,8 @@ class Tenant:
 @dataclass(frozen=True, slots=True)
 class Stations:
     """All of them. How many engines and GPUs there are is in the setpoints and the topology."""
+
+    __pydantic_config__ = STRICT
 
     engine: Engine
     trainer: Trainer

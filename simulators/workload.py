@@ -7,6 +7,8 @@ clip at its maximum, so that a longer limit is one changed field.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from simulators.fields import STRICT
+
 
 class TurnLaw(StrEnum):
     """How the number of turns of a rollout is distributed around its mean."""
@@ -32,6 +34,8 @@ class Lengths:
     # longest of 8 over the mean, sigma 1: 3.08 at between_prompt_frac 0 | 2.35 at 0.5 | 1.89 at 0.75
     """
 
+    __pydantic_config__ = STRICT
+
     mean_tokens: float
     sigma: float = 0.0
     """Standard deviation of the logarithm; 0 is a constant."""
@@ -47,6 +51,8 @@ class Lengths:
 class Turns:
     """Model calls inside one rollout."""
 
+    __pydantic_config__ = STRICT
+
     mean: float = 1.0
     law: TurnLaw = TurnLaw.FIXED
     max_turns: int | None = None
@@ -56,6 +62,8 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Duration:
+    __pydantic_config__ = STRICT
+
     mean_s: float
     law: TimeLaw = TimeLaw.EXPONENTIAL
     sigma: float = 0.0
@@ -65,6 +73,8 @@ class Duration:
 @dataclass(frozen=True, slots=True)
 class SolvePart:
     """One component of the solve-rate mixture: prompts whose chance of a right answer is Beta(a, b)."""
+
+    __pydantic_config__ = STRICT
 
     weight: float
     a: float
@@ -78,6 +88,8 @@ class SolveRates:
     A group of S rollouts is usable when its rewards differ: chance 1 - p^S - (1 - p)^S at solve rate p.
     """
 
+    __pydantic_config__ = STRICT
+
     parts: tuple[SolvePart, ...] = (SolvePart(1.0, 1.0, 1.0),)
     always_frac: float = 0.0
     """Prompts that every rollout solves."""
@@ -89,6 +101,8 @@ class SolveRates:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
+    __pydantic_config__ = STRICT
+
     prompt: Lengths
     response: Lengths
     """Generated tokens of one turn."""

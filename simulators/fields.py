@@ -1,0 +1,34 @@
+"""What a field's name promises: its unit, its legal range, and how strictly a file may fill it."""
+
+STRICT = {"extra": "forbid", "use_attribute_docstrings": True, "allow_inf_nan": False, "strict": True}
+"""How the rim reads a record of ours from a file: `__pydantic_config__` of each. Plain data, so that nobody here
+imports the library: unknown keys are refused, `true` is no number, a field's documentation is the text under it."""
+
+SIGNED = {"length_correlation": (-1.0, 1.0)}
+"""The few fields that may be negative."""
+AT_LEAST_ONE = ("oversampling_ratio",)
+"""Ratios of more to less."""
+POSITIVE_COUNTS = (
+    *("gpus_per_engine", "gpus_trainer", "gpus_generator", "gpus_prefill", "gpus_decode", "engines", "slots"),
+    *("trainer_gpu_step", "group_size", "batch_rollouts", "sync_interval", "lockstep", "max_turns", "max_tokens"),
+    *("max_in_flight", "max_in_flight_per_engine", "concurrency", "live_limit", "limit_groups", "gpus_total", "mean"),
+    *("kv_tokens", "max_context_tokens", "checkpoint_interval", "validation_interval", "sandbox_quota", "steps"),
+)
+"""Of these, none is no count."""
+LARGEST = 1e15
+"""No count, time or rate of a job comes near this."""
+
+
+def range_of(name: str) -> tuple[float, float]:
+    """The least and the largest value that a field of this name may hold.
+
+    >>> range_of("failure_frac"), range_of("group_size")[0], range_of("restart_s")[0]
+    ((0.0, 1.0), 1.0, 0.0)
+    """
+    if name in SIGNED:
+        return SIGNED[name]
+    if name.endswith("_frac"):
+        return (0.0, 1.0)
+    if name in AT_LEAST_ONE or name in POSITIVE_COUNTS:
+        return (1.0, LARGEST)
+    return (0.0, LARGEST)
