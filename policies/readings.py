@@ -1,0 +1,151 @@
+"""What the rows of a snapshot say to the loop: rates step by step, levels with their noise, readings for the beliefs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import isfinite, log
+from statistics import mean, stdev
+
+from policies.beliefs import Reading
+from simulators.plant import Mode, Observation, Setpoints, Topology
+from simulators.signals import LARGEST, SIGNALS, TINY, is_possible
+from simulators.snapshot import Note, Row, Snapshot
+
+ROWS_MIN = 4
+"""Fewer steps have no level: their noise is not known."""
+NOISE_VARIANCE = 0.01
+"""Of a rate's logarithm, where too few steps tell: 10 %."""
+NOISE_FLOOR = 0.0004
+"""2 %: rounded seconds and unequal batches are never better."""
+WAITING_FRAC = 0.05
+"""A trainer that waits more than this has a slower generator: what that delivers is all it can."""
+GATED_MAX = 0.5
+"""A generator that is held back for more than this was not seen at work: its rate is a lower bound only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What a signal was over some steps."""
+
+    mean: float
+    sigma: float
+    n: int
+
+
+def level(series: Sequence[float]) -> Level | None:
+    """None under ROWS_MIN values."""
+    if len(series) < ROWS_MIN:
+        return None
+    return Level(mean(series), stdev(series), len(series))
+
+
+def kept_rows(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> list[Row]:
+    """Trainer steps in (since, until] that speak for the job. Between two times a step without one does not count."""
+    dropped = {d.step for d in snapshot.window.dropped}
+    return [row for row in snapshot.rows if row.step not in dropped and _inside(row.time_s, since_s, until_s)]
+
+
+def _inside(time_s: float | None, since_s: float | None, until_s: float | None) -> bool:
+    if time_s is None:
+        return since_s is None and until_s is None
+    return (since_s is None or time_s > since_s) and (until_s is None or time_s <= until_s)
+
+
+def rate_series(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> list[float]:
+    """Useful rollouts per second of each kept step."""
+    rates = (row_rate(row.values) for row in kept_rows(snapshot, since_s, until_s))
+    return [rate for rate in rates if rate is not None]
+
+
+def row_rate(values: Mapping[str, float]) -> float | None:
+    """Trained rollouts with advantage per second of one step."""
+    rate = values.get("gen_samples_per_s")
+    if rate is None:
+        rate = _over(values.get("batch_rollouts"), values.get("step_s"))
+    return None if rate is None else rate * (1.0 - values.get("zero_adv_frac", 0.0))
+
+
+def readings(
+    values: Mapping[str, float], topology: Topology, batch: float | None, variance: float
+) -> dict[str, Reading]:
+    """The service rates that one step shows, by side.
+
+    Trainer: batch over busy seconds, whatever the generator did. Generator: what it delivers is its capacity only
+    where nothing held it back; else its rate is that over the share in which it was not, or at least that.
+    # batch 512, step 128 s: trainer waits 41 s -> trainer 512/87 = 5.9/s, generator 512/128 = 4/s
+    #   trainer waits 1 s, generator gated 26 s -> generator 4/(1 - 0.2) = 5/s | gating not logged -> at least 4/s
+    """
+    batch = values.get("batch_rollouts", batch)
+    step, wait = values.get("step_s"), values.get("trainer_wait_s")
+    busy = values.get("trainer_busy_s")
+    if busy is None and step is not None and wait is not None:
+        busy = step - wait
+    found: dict[str, Reading] = {}
+    trainer = values.get("train_samples_per_s") or _over(batch, busy)
+    if trainer is not None:
+        found["trainer"] = Reading(trainer, variance)
+    generator = _generator(values, topology, batch, variance)
+    if generator is not None:
+        found["generator"] = generator
+    return found
+
+
+def _generator(values: Mapping[str, float], topology: Topology, batch: float | None, variance: float) -> Reading | None:
+    if topology.mode is Mode.SERIAL:
+        rate = _over(batch, values.get("rollout_s"))
+        return None if rate is None else Reading(rate, variance)
+    step = values.get("step_s")
+    rate = values.get("gen_samples_per_s") or _over(batch, step)
+    if rate is None:
+        return None
+    gated = _over(values.get("generator_wait_s"), step, values.get("generator_idle_frac"))
+    waits = _over(values.get("trainer_wait_s"), step, values.get("trainer_idle_frac"))
+    if gated is not None:
+        return Reading(rate / (1.0 - gated), variance) if gated < GATED_MAX else Reading(rate, variance, at_least=True)
+    return Reading(rate, variance, at_least=waits is None or waits < WAITING_FRAC)
+
+
+def _over(above: float | None, below: float | None, otherwise: float | None = None) -> float | None:
+    return above / below if above is not None and below is not None and below > TINY else otherwise
+
+
+def noise_variance(snapshot: Snapshot) -> float:
+    """Of the logarithm of one step's rate, from neighbouring steps: a drift does not count as noise."""
+    logs = [log(rate) for rate in rate_series(snapshot) if rate > TINY]
+    if len(logs) < ROWS_MIN:
+        return NOISE_VARIANCE
+    steps = [b - a for a, b in zip(logs[:-1], logs[1:], strict=True)]
+    return max(NOISE_FLOOR, sum(d * d for d in steps) / len(steps) / 2.0)
+
+
+def sane(seen: Observation) -> Observation:
+    """The observation without any value that cannot be: of another type, not finite, out of its signal's range.
+
+    What is left out is noted; a sane observation is returned as it is.
+    """
+    snapshot = seen.snapshot
+    bad = {n for n, s in snapshot.signals.items() if not _possible(n, s.value)}
+    bad |= {n for row in (*snapshot.rows, *snapshot.engine_rows) for n, v in row.values.items() if not _possible(n, v)}
+    in_force = Setpoints(**{n: v for n, v in asdict(seen.in_force).items() if v is not None and _countable(v)})
+    if bad:
+        snapshot = replace(
+            snapshot,
+            signals={n: s for n, s in snapshot.signals.items() if _possible(n, s.value)},
+            rows=tuple(_sane_row(row) for row in snapshot.rows),
+            engine_rows=tuple(_sane_row(row) for row in snapshot.engine_rows),
+            notes=(*snapshot.notes, Note("impossible-value", f"left out: {', '.join(sorted(bad))}")),
+        )
+    return replace(seen, snapshot=snapshot, in_force=in_force) if bad or in_force != seen.in_force else seen
+
+
+def _sane_row(row: Row) -> Row:
+    return replace(row, values={n: v for n, v in row.values.items() if _possible(n, v)})
+
+
+def _possible(name: str, value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return is_possible(name, value) if name in SIGNALS else isfinite(value) and abs(value) <= LARGEST
+
+
+def _countable(value: object) -> bool:
+    return isinstance(value, bool) or (isinstance(value, int | float) and 0 <= value <= LARGEST)
