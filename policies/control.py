@@ -223,6 +223,17 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a move: its gain as predicted and as realised."""
+
+    decision_id: str
+    good: bool | None
+    """None: too little was seen to tell."""
+    predicted: Interval | None = None
+    realised: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What we stand by at one tick."""
 
@@ -235,11 +246,15 @@ class Decision:
     """Of a hold."""
     order: Setpoints | None = None
     """What is to be in force now: one leg of a move; None: nothing is ordered."""
+    proposed: Setpoints | None = None
+    """What the policy wanted, before the guardrails narrowed it."""
     changes: Setpoints | None = None
     """The whole move that was advised, asked for or begun."""
     gain_frac: Interval | None = None
     trail: tuple[GuardStep, ...] = ()
     verdict: GateVerdict | None = None
     expires_s: float | None = None
+    outcome: Outcome | None = None
+    """The verdict on an earlier move, at the tick that gave it."""
     notes: tuple[str, ...] = ()
-    """What happened beside: commands taken, foreign changes, alarms, verdicts on earlier moves."""
+    """What happened beside: commands taken, foreign changes, alarms."""

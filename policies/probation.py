@@ -6,8 +6,8 @@ ratio of the model's predictions for it, now over then:
     realised = (after / before) / (model(old, now) / model(old, then)) - 1
 
 with `before` and `after` the useful rollouts/s measured over steps. Its relative error is that of both means.
-A move is bad when its realised gain is negative beyond the error (80 %): it is reverted once, and its knob is frozen; the
-revert itself is judged and never reverted.
+A move is bad when its realised gain is negative beyond the error (80 %): it is reverted once, its knob is frozen, and
+the revert itself is judged and never reverted.
 # before 2.0, after 1.9, old setting drifting to 0.9 of itself -> realised +5.6 %: good, though the rate fell
 """
 

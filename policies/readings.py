@@ -1,7 +1,8 @@
-"""What the rows of a snapshot say to the loop: rates step by step, levels with their noise, readings for the beliefs."""
+"""What a snapshot's rows say to the loop: rates step by step, levels with their noise, readings for the beliefs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from math import isfinite, log
 from statistics import mean, stdev
 
@@ -20,6 +21,9 @@ WAITING_FRAC = 0.05
 """A trainer that waits more than this has a slower generator: what that delivers is all it can."""
 GATED_MAX = 0.5
 """A generator that is held back for more than this was not seen at work: its rate is a lower bound only."""
+
+
+LATENCIES = ("rollout_p99_s", "slowest_s", "rollout_latency_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +112,38 @@ def _over(above: float | None, below: float | None, otherwise: float | None = No
     return above / below if above is not None and below is not None and below > TINY else otherwise
 
 
+def settling_s(snapshot: Snapshot, in_force: Setpoints, actuation_s: float) -> float:
+    """actuation + max(2 x p95 group latency, W/B steps): what was started under the old setting is gone by then.
+
+    W/B: rollouts in flight over a batch, 1 where not known. The largest known latency stands for the p95 of a group.
+    # actuation 60 s, slowest rollout 300 s, 2 batches in flight, steps of 128 s -> 60 + max(600, 256) = 660 s
+    """
+    step = snapshot.get("step_s") or 0.0
+    slow = max((snapshot.get(name) or 0.0 for name in LATENCIES), default=0.0)
+    in_flight = snapshot.get("inflight_rollouts") or in_force.max_in_flight
+    batch = snapshot.get("batch_rollouts") or in_force.batch_rollouts
+    batches = in_flight / batch if in_flight and batch else 1.0
+    return actuation_s + max(2.0 * slow, batches * step, step)
+
+
+def blank_reason(seen: Observation) -> str:
+    """What the newest picture shows besides the job at work; empty: nothing."""
+    if seen.inventory.syncing:
+        return "a weight sync is under way"
+    rows, dropped = seen.snapshot.rows, {d.step: d.why for d in seen.snapshot.window.dropped}
+    if rows and rows[-1].step in dropped:
+        return f"the newest step holds {dropped[rows[-1].step]}"
+    if rows and len(kept_rows(seen.snapshot)) < ROWS_MIN:
+        return f"only {len(kept_rows(seen.snapshot))} steps are known, {ROWS_MIN} needed"
+    return ""
+
+
 def noise_variance(snapshot: Snapshot) -> float:
     """Of the logarithm of one step's rate, from neighbouring steps: a drift does not count as noise."""
     logs = [log(rate) for rate in rate_series(snapshot) if rate > TINY]
     if len(logs) < ROWS_MIN:
         return NOISE_VARIANCE
-    steps = [b - a for a, b in zip(logs[:-1], logs[1:], strict=True)]
+    steps = [b - a for a, b in pairwise(logs)]
     return max(NOISE_FLOOR, sum(d * d for d in steps) / len(steps) / 2.0)
 
 
@@ -135,6 +165,15 @@ def sane(seen: Observation) -> Observation:
             notes=(*snapshot.notes, Note("impossible-value", f"left out: {', '.join(sorted(bad))}")),
         )
     return replace(seen, snapshot=snapshot, in_force=in_force) if bad or in_force != seen.in_force else seen
+
+
+def aged(seen: Observation, now_s: float) -> Observation:
+    """The observation as of now: one that was made earlier (an outage, a recording) is older by so much."""
+    late = now_s - seen.time_s
+    if late <= 0.0:
+        return replace(seen, time_s=now_s)
+    signals = {n: replace(s, age_s=(s.age_s or 0.0) + late) for n, s in seen.snapshot.signals.items()}
+    return replace(seen, time_s=now_s, snapshot=replace(seen.snapshot, signals=signals))
 
 
 def _sane_row(row: Row) -> Row:

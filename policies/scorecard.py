@@ -9,14 +9,14 @@ Every no-move forecast ("the rate in one settling time, if nothing is done") is 
   goes from acting to advising.
 # of 25 forecasts: 20 inside -> stays | 15 inside (P = 1.7 %) -> stays | 14 inside (P = 0.6 %) -> demoted
 
-A **shadow** is a move that was not made (observe, advise): later rates say whether it would still be a gain. Knob by
-knob, enough good shadows unlock `auto`.
+A **shadow** is a move that was not made (observe, advise). It was good when one settling time later, on rates measured
+since, the same move is still wanted, and the forecast for *no* move held. Enough good shadows of a knob unlock `auto`.
 """
 
 from dataclasses import dataclass, replace
 from math import ceil, comb, log
 
-from policies.base import Interval
+from policies.base import Direction, Interval
 from policies.readings import level, rate_series
 from simulators.signals import TINY
 from simulators.snapshot import Snapshot
@@ -54,9 +54,8 @@ class Shadow:
 
     decision_id: str
     knob: str
+    direction: Direction
     due_s: float
-    gain_frac: float
-    """As predicted."""
 
 
 @dataclass(frozen=True, slots=True)

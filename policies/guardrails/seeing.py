@@ -5,7 +5,6 @@ from policies.guardrails.case import OK, Case, Ruling
 from policies.health import void
 from policies.settings import direction, knobs_of
 
-
 EVIDENCE = ("step_s", "gen_samples_per_s", "train_samples_per_s", "trainer_wait_s")
 
 
@@ -15,7 +14,9 @@ def fresh(case: Case) -> Ruling:
     known = [snapshot.signals[name] for name in EVIDENCE if name in snapshot.signals]
     if not known:
         return Ruling(f"none of {', '.join(EVIDENCE)} is known", HoldCode.STALE)
-    age = min((s.age_s for s in known if s.age_s is not None), default=0.0)
+    stamps = [row.time_s for row in snapshot.rows if row.time_s is not None]
+    ages = [s.age_s for s in known if s.age_s is not None] or [case.view.now_s - max(stamps, default=case.view.now_s)]
+    age = min(ages)
     if age > limits.stale_s:
         return Ruling(f"the newest evidence is {age:.0f} s old, older than {limits.stale_s:.0f} s", HoldCode.STALE)
     reporting, there = snapshot.get("engines"), _engines(case)
