@@ -51,7 +51,9 @@ class Drift:
     """Where it stands: `workload.response.mean_tokens`, `stations.trainer.base_s`; a number in a list by its place,
     `workload.solve.parts.0.a`."""
     shape: Shape = Shape.LINEAR
+    """The way from the value in the file to `to`."""
     by: By = By.STEP
+    """What the drift follows."""
     to: float | None = None
     """The value at `end`, in the unit of the field (`points` do without)."""
     start: float = 0.0

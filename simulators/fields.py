@@ -4,8 +4,10 @@ STRICT = {"extra": "forbid", "use_attribute_docstrings": True, "allow_inf_nan": 
 """How the rim reads a record of ours from a file: `__pydantic_config__` of each. Plain data, so that nobody here
 imports the library: unknown keys are refused, `true` is no number, a field's documentation is the text under it."""
 
-SIGNED = {"length_correlation": (-1.0, 1.0)}
-"""The few fields that may be negative."""
+LARGEST = 1e15
+"""No count, time or rate of a job comes near this."""
+SIGNED = {"length_correlation": (-1.0, 1.0)} | dict.fromkeys(("to", "points", "value"), (-LARGEST, LARGEST))
+"""The few fields that may be negative: a correlation, and where a drift or an event leads."""
 AT_LEAST_ONE = ("oversampling_ratio",)
 """Ratios of more to less."""
 POSITIVE_COUNTS = (
@@ -15,8 +17,6 @@ POSITIVE_COUNTS = (
     *("kv_tokens", "max_context_tokens", "checkpoint_interval", "validation_interval", "sandbox_quota", "steps"),
 )
 """Of these, none is no count."""
-LARGEST = 1e15
-"""No count, time or rate of a job comes near this."""
 
 
 def range_of(name: str) -> tuple[float, float]:

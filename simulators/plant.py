@@ -50,9 +50,13 @@ class Topology:
     __pydantic_config__ = STRICT
 
     framework: str | None = None
+    """verl, slime, prime-rl, ...: by its registered name."""
     mode: Mode = Mode.UNKNOWN
+    """How generation and training share time."""
     gpus_total: int | None = None
+    """GPUs of the whole job."""
     gpu_model: str | None = None
+    """As the driver names it: NVIDIA H200."""
     gpus_per_engine: int | None = None
     """GPUs of one engine or of one indivisible replica: the generator moves in these steps."""
     trainer_gpu_step: int | None = None
@@ -64,10 +68,13 @@ class Topology:
     batch_must_divide: bool = False
     """True when the framework demands that the trainer's data-parallel size divides the batch."""
     trainer_resize: TrainerResize | None = None
+    """What becomes of a checkpoint on another number of trainer GPUs."""
     max_response_tokens: int | None = None
+    """Length cap of one response."""
     restart_s: float | None = None
     """Seconds from stop to the first step after a restart from checkpoint."""
     updates_per_step: int | None = None
+    """Optimizer updates in one trainer step."""
     self_tuned: tuple[str, ...] = ()
     """Knobs that the framework's own controller moves; we set their bounds only."""
 
@@ -79,30 +86,45 @@ class Setpoints:
     __pydantic_config__ = STRICT
 
     gpus_trainer: int | None = None
+    """GPUs of the trainer."""
     gpus_generator: int | None = None
+    """GPUs of all inference engines."""
     gpus_prefill: int | None = None
+    """Part of the generator that only prefills."""
     gpus_decode: int | None = None
+    """Part of the generator that only decodes."""
     engines: int | None = None
+    """Inference engines; absent: as many as the generator's GPUs carry."""
     oversampling_ratio: float | None = None
+    """Rollouts started for each one that a batch needs."""
     max_in_flight: int | None = None
     """Rollouts, whole job."""
     max_in_flight_per_engine: int | None = None
+    """The same for one engine."""
     staleness_bound: float | None = None
     """Versions; a batch may run this far ahead of the trainer."""
     sync_interval: int | None = None
     """Trainer steps between two weight publications."""
     group_size: int | None = None
+    """Rollouts of one prompt."""
     batch_rollouts: int | None = None
     """Rollouts trained per step."""
     overlap: bool | None = None
+    """True when the next batch is generated while this one is trained."""
     partial_rollout: bool | None = None
+    """True when an aborted rollout is resumed later instead of lost."""
     in_flight_update: bool | None = None
+    """True when new weights are loaded in the middle of rollouts."""
     filter_zero_adv: bool | None = None
     """True when groups without advantage are dropped and refilled (dynamic sampling)."""
     packing: bool | None = None
+    """True when sequences share rows of a training batch."""
     checkpoint_interval: int | None = None
+    """Trainer steps between two checkpoints."""
     validation_interval: int | None = None
+    """Trainer steps between two validations."""
     sandbox_quota: int | None = None
+    """Sandboxes that the provider allows alive at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +134,15 @@ class Bounds:
     __pydantic_config__ = STRICT
 
     gpus_total_max: int | None = None
+    """Most GPUs of the whole job."""
     gpus_trainer_min: int | None = None
+    """Fewest GPUs of the trainer."""
     gpus_trainer_max: int | None = None
+    """Most GPUs of the trainer."""
     max_in_flight_max: int | None = None
+    """Most rollouts in flight."""
     staleness_max: float | None = None
+    """Most versions between generation and training."""
     kept_over_attempted_min: float = 0.9
     """Bias bound: mean length and solve rate of what is kept over what was attempted."""
 

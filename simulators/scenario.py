@@ -39,9 +39,11 @@ class Event:
     __pydantic_config__ = STRICT
 
     kind: EventKind
+    """What happens."""
     at: float
     """Steps or seconds."""
     by: By = By.STEP
+    """What `at` and `until` count."""
     until: float | None = None
     """Steps or seconds; absent: for good."""
     gpus: int | None = None
@@ -82,6 +84,7 @@ class Horizon:
     steps: int | None = None
     """Trainer steps."""
     seconds: float | None = None
+    """Seconds of the job's own time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class Scenario:
     stations: Stations
     """What serves them, and how fast."""
     horizon: Horizon
+    """How long it is simulated."""
     bounds: Bounds = field(default_factory=Bounds)
     """How far a controller may go."""
     move: tuple[Move, ...] = ()
@@ -122,6 +126,7 @@ class Scenario:
     event: tuple[Event, ...] = ()
     """Things that happen."""
     measurement: Measurement = field(default_factory=Measurement)
+    """What is seen of it."""
     outside_class: bool = False
     """True for a job that the analytic model does not describe by design: reported apart."""
 

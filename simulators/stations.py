@@ -52,6 +52,7 @@ class Engine:
     __pydantic_config__ = STRICT
 
     step: StepTime
+    """Seconds of one decode iteration."""
     slots: int
     """Rollouts that may be resident at once."""
     kv_tokens: int | None = None
@@ -59,8 +60,11 @@ class Engine:
     kv_watermark_frac: float = 0.0
     """Share of the pool that an admission must leave free."""
     victim: Victim = Victim.LAST_ADMITTED
+    """Whom a full KV pool evicts."""
     prefill_s_per_token: float = 0.0
+    """Of one engine that does nothing else."""
     prefill: PrefillWork = PrefillWork.STALLING
+    """How prefill and decode share an engine."""
     prefix_cache: bool = True
     """A paused rollout's context stays in the free part of the KV pool until others need it (least recently used)."""
     lockstep: int = 1
@@ -76,11 +80,15 @@ class PrefillPool:
     __pydantic_config__ = STRICT
 
     gpus_per_engine: int
+    """GPUs of one prefill engine."""
     prefill_s_per_token: float
+    """Of one prefill engine."""
     kv_tokens: int | None = None
     """A finished prefill holds its KV here until a decoder admits it (blocking after service)."""
     transfer_s_per_token: float = 0.0
+    """Moving one token's KV from prefill to decode."""
     transfer_base_s: float = 0.0
+    """What each transfer takes besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +102,23 @@ class Sandboxes:
     __pydantic_config__ = STRICT
 
     start_s: float
+    """Mean time to start one while the quota is not exceeded."""
     live_limit: int | None = None
     """Sandboxes alive at once (quota): a rollout waits for one."""
     starts_per_s_limit: float | None = None
+    """Starts per second that the provider carries out."""
     failure_frac: float = 0.0
+    """Share of starts that fail below the quota."""
     overload_factor: float = 0.0
+    """How much longer starts take above the quota, for each quota's worth of excess."""
     overload_failure_frac: float = 0.0
+    """How many more starts fail far above the quota."""
     start_timeout_s: float | None = None
     """A start that takes longer fails."""
     leak_frac: float = 0.0
     """Sandboxes that go on counting against the quota after their rollout, until `lifetime_s`."""
     lifetime_s: float | None = None
+    """Until a leaked sandbox is cleared away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +128,9 @@ class Verifier:
     __pydantic_config__ = STRICT
 
     time_s: float
+    """Mean time of one reward."""
     concurrency: int | None = None
+    """Rewards computed at once; absent: any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +146,7 @@ class Trainer:
     exponent: float = 1.0
     """alpha; unknown before the first resize (prior U[0.5, 1])."""
     validation_s: float = 0.0
+    """Seconds of one validation, every `validation_interval` steps."""
     checkpoint_s: float = 0.0
     """Their periods in steps are setpoints (validation_interval, checkpoint_interval)."""
 
@@ -147,11 +164,14 @@ class SyncMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WeightSync:
+    """How new weights reach the engines, and what it costs."""
+
     __pydantic_config__ = STRICT
 
     seconds: float = 0.0
     """Pause of an engine for one publication (a table by model size and transport, not a law)."""
     mode: SyncMode = SyncMode.IN_FLIGHT
+    """What happens to rollouts in flight."""
     rolling: bool = False
     """One engine after another instead of all at once."""
     trainer_waits: bool = True
@@ -188,13 +208,18 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Admission:
+    """What limits the work between dispatch and training."""
+
     __pydantic_config__ = STRICT
 
     plug: Plug = Plug.NONE
+    """What holds the generator back."""
     limit_groups: int | None = None
+    """The plug's number of groups; absent at wip-cap: (staleness_bound + 1) batches."""
     freed_at_start: bool = False
     """WIP cap: True when a slot is free again as training of its group starts."""
     order: Order = Order.COMPLETION
+    """In which order finished groups are trained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +229,9 @@ class Pruning:
     __pydantic_config__ = STRICT
 
     tokens: int
+    """Response tokens after which a rollout is in danger."""
     frac: float = 1.0
+    """Chance that it is given up then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,13 +251,22 @@ class Stations:
     __pydantic_config__ = STRICT
 
     engine: Engine
+    """One inference engine; all are alike but for `speeds`."""
     trainer: Trainer
+    """How long a training step takes."""
     sync: WeightSync = field(default_factory=WeightSync)
+    """How new weights reach the engines."""
     admission: Admission = field(default_factory=Admission)
+    """What holds the generator back from running ahead."""
     prefill: PrefillPool | None = None
+    """Engines that only prefill; absent: the decoding engines prefill."""
     sandboxes: Sandboxes | None = None
+    """Environments; absent: rollouts need none."""
     verifier: Verifier | None = None
+    """Rewards that take time; absent: they take none."""
     pruning: Pruning | None = None
+    """Giving up long rollouts; absent: none is given up."""
     tenant: Tenant | None = None
+    """A second job in the free slots; absent: they stay free."""
     group_wise_oversampling: bool = True
     """True: whole groups more than needed are started; False: more members per group, of which the first are kept."""

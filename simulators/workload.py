@@ -37,6 +37,7 @@ class Lengths:
     __pydantic_config__ = STRICT
 
     mean_tokens: float
+    """Mean before the cut at `max_tokens`."""
     sigma: float = 0.0
     """Standard deviation of the logarithm; 0 is a constant."""
     max_tokens: int | None = None
@@ -54,18 +55,25 @@ class Turns:
     __pydantic_config__ = STRICT
 
     mean: float = 1.0
+    """Mean number of model calls."""
     law: TurnLaw = TurnLaw.FIXED
+    """How it is distributed around its mean."""
     max_turns: int | None = None
+    """No rollout has more."""
     quantiles: tuple[tuple[float, float], ...] = ()
     """(share, turns) pairs of an empirical law."""
 
 
 @dataclass(frozen=True, slots=True)
 class Duration:
+    """A distribution of times."""
+
     __pydantic_config__ = STRICT
 
     mean_s: float
+    """Mean time."""
     law: TimeLaw = TimeLaw.EXPONENTIAL
+    """How it is distributed around its mean."""
     sigma: float = 0.0
     """Standard deviation of the logarithm, of a lognormal law."""
 
@@ -77,8 +85,11 @@ class SolvePart:
     __pydantic_config__ = STRICT
 
     weight: float
+    """Share of prompts, relative to the other parts."""
     a: float
+    """First shape parameter of the Beta distribution."""
     b: float
+    """Second shape parameter; the mean solve rate is a / (a + b)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +102,7 @@ class SolveRates:
     __pydantic_config__ = STRICT
 
     parts: tuple[SolvePart, ...] = (SolvePart(1.0, 1.0, 1.0),)
+    """The mixture, for prompts that are neither always nor never solved."""
     always_frac: float = 0.0
     """Prompts that every rollout solves."""
     never_frac: float = 0.0
@@ -101,17 +113,22 @@ class SolveRates:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
+    """What rollouts are like."""
+
     __pydantic_config__ = STRICT
 
     prompt: Lengths
+    """Tokens before the first turn."""
     response: Lengths
     """Generated tokens of one turn."""
     turns: Turns = field(default_factory=Turns)
+    """Model calls of one rollout."""
     tool_tokens: Lengths | None = None
     """Tokens that a tool's answer adds to the context, per turn but the last."""
     tool: Duration | None = None
     """Time outside the engine after every turn but the last."""
     solve: SolveRates = field(default_factory=SolveRates)
+    """How likely prompts are to be solved."""
     failure_frac: float = 0.0
     """Rollouts lost to infrastructure, each; kept apart from reward 0."""
     max_context_tokens: int | None = None
