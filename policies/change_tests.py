@@ -6,7 +6,7 @@ Two one-sided cumulative sums over standardised innovations z (mean 0, variance 
 
 Steps to a false alarm of one side (Siegmund 1985, equation 10.17; b = h + 1.166):  (exp(2 k b) - 2 k b - 1) / (2 k^2);
 both sides together alarm twice as often.
-# k = 0.5, both sides:  h 3 -> 59 | h 4 -> 169 | h 5 -> 469 | h 6 -> 1,282 steps
+# k = 0.5, both sides:  h 3 -> 59 | h 4 -> 169 | h 5 -> 469 | h 6 -> 1,286 steps
 """
 
 from dataclasses import dataclass

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import isfinite
 
+from policies.base import Interval
 from policies.conduct import actuation_s, begun, held, on_probation, walked
 from policies.control import Action, Command, ControlMode, Decision, GateVerdict, Hold, HoldCode, Proposal, View
 from policies.gate import Question, confirm
@@ -29,7 +30,7 @@ def tick(
     """One decision. The same rules, state, observation, commands and time give the same answer, in any process."""
     now_s = now_s if state.at_s is None else max(now_s, state.at_s)
     seen = aged(sane(seen), now_s)
-    state = replace(state, tick=state.tick + 1, at_s=now_s)
+    state = replace(state, tick=state.tick + 1, at_s=now_s, stopped=False)
     state, notes = noticed(rules, state, seen, commands)
     state, decision = _decided(rules, state, seen)
     if not all(isfinite(v) for v in state.memory.values() if isinstance(v, float)):
@@ -98,7 +99,7 @@ def _proposed(rules: Rules, state: State, view: View, blanked: str, seen: Observ
         answer.reason,
         proposed=answer.changes,
         changes=case.changes,
-        gain_frac=verdict.gain_frac if verdict is not None and verdict.gain_frac is not None else answer.gain_frac,
+        gain_frac=_gain(answer, case, verdict),
         trail=trail,
         verdict=verdict,
     )
@@ -171,6 +172,14 @@ def _gated(rules: Rules, state: State, view: View, changes: Setpoints, seen: Obs
         view.objective,
     )
     return confirm(question, rules.modeller.draws(seen, rules.gate.draws_min, rules.seed + state.tick), rules.gate)
+
+
+def _gain(answer: Proposal, case: Case, verdict: GateVerdict | None) -> Interval | None:
+    """What the move as narrowed is predicted to gain: a judgement must not ask of one step what three were to bring."""
+    if verdict is not None and verdict.gain_frac is not None:
+        return verdict.gain_frac
+    whole, share = answer.gain_frac, case.step_frac
+    return None if whole is None else Interval(whole.low * share, whole.mean * share, whole.high * share)
 
 
 def _wanted(before: Wanted | None, view: View, changes: Setpoints) -> Wanted | None:

@@ -1,15 +1,17 @@
 """What a snapshot's rows say to the loop: rates step by step, levels with their noise, readings for the beliefs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import isfinite, log
+from math import log
 from statistics import mean, stdev
 
 from policies.beliefs import Reading
+from policies.settings import values
+from simulators.fields import range_of
 from simulators.plant import Mode, Observation, Setpoints, Topology
 from simulators.signals import LARGEST, SIGNALS, TINY, is_possible
-from simulators.snapshot import Note, Row, Snapshot
+from simulators.snapshot import Note, Row, Signal, Snapshot
 
 ROWS_MIN = 4
 """Fewer steps have no level: their noise is not known."""
@@ -23,6 +25,8 @@ GATED_MAX = 0.5
 """A generator that is held back for more than this was not seen at work: its rate is a lower bound only."""
 
 
+REAL = ("oversampling_ratio", "staleness_bound")
+"""Setpoints that need not be whole."""
 LATENCIES = ("rollout_p99_s", "slowest_s", "rollout_latency_s")
 
 
@@ -153,13 +157,15 @@ def sane(seen: Observation) -> Observation:
     What is left out is noted; a sane observation is returned as it is.
     """
     snapshot = seen.snapshot
-    bad = {n for n, s in snapshot.signals.items() if not _possible(n, s.value)}
-    bad |= {n for row in (*snapshot.rows, *snapshot.engine_rows) for n, v in row.values.items() if not _possible(n, v)}
-    in_force = Setpoints(**{n: v for n, v in asdict(seen.in_force).items() if v is not None and _countable(v)})
+    bad = {n for n, s in snapshot.signals.items() if not _sane_signal(n, s)}
+    rows = (*snapshot.rows, *snapshot.engine_rows)
+    bad |= {n for row in rows for n, v in row.values.items() if not _possible(n, v)}
+    bad |= {"time_s" for row in rows if not _time_is_sane(row.time_s)}
+    in_force = Setpoints(**{n: v for n, v in values(seen.in_force).items() if _settable(n, v)})
     if bad:
         snapshot = replace(
             snapshot,
-            signals={n: s for n, s in snapshot.signals.items() if _possible(n, s.value)},
+            signals={n: s for n, s in snapshot.signals.items() if _sane_signal(n, s)},
             rows=tuple(_sane_row(row) for row in snapshot.rows),
             engine_rows=tuple(_sane_row(row) for row in snapshot.engine_rows),
             notes=(*snapshot.notes, Note("impossible-value", f"left out: {', '.join(sorted(bad))}")),
@@ -177,14 +183,29 @@ def aged(seen: Observation, now_s: float) -> Observation:
 
 
 def _sane_row(row: Row) -> Row:
-    return replace(row, values={n: v for n, v in row.values.items() if _possible(n, v)})
+    time_s = row.time_s if _time_is_sane(row.time_s) else None
+    return replace(row, values={n: v for n, v in row.values.items() if _possible(n, v)}, time_s=time_s)
+
+
+def _sane_signal(name: str, signal: Signal) -> bool:
+    return _possible(name, signal.value) and _time_is_sane(signal.age_s)
+
+
+def _time_is_sane(seconds: float | None) -> bool:
+    """A time or an age may be unknown, else it is finite and not negative."""
+    return seconds is None or 0.0 <= seconds <= LARGEST
 
 
 def _possible(name: str, value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return is_possible(name, value) if name in SIGNALS else isfinite(value) and abs(value) <= LARGEST
+    return is_possible(name, value) if name in SIGNALS else -LARGEST <= value <= LARGEST
 
 
-def _countable(value: object) -> bool:
-    return isinstance(value, bool) or (isinstance(value, int | float) and 0 <= value <= LARGEST)
+def _settable(name: str, value: object) -> bool:
+    """A switch is on or off, a count whole, and all are in the range of their name."""
+    if isinstance(value, bool):
+        return True
+    low, high = range_of(name)
+    known = isinstance(value, int | float) and low <= value <= high
+    return known and (name in REAL or isinstance(value, int))

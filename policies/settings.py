@@ -4,7 +4,8 @@ In a wish a field of `None` means *leave it*; in what is in force it means *unkn
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
+from operator import attrgetter
 from typing import Any
 
 from policies.base import Direction
@@ -20,10 +21,13 @@ ACTED: Mapping[str, tuple[str, ...]] = {
 }
 """The knobs a controller may turn, each with its setpoints (the first gives the direction). All others are advice."""
 
+NAMES = tuple(f.name for f in fields(Setpoints))
+_read = attrgetter(*NAMES)
+
 
 def values(settings: Setpoints) -> dict[str, Any]:
     """Field by field what is said."""
-    return {name: value for name, value in asdict(settings).items() if value is not None}
+    return {name: value for name, value in zip(NAMES, _read(settings), strict=True) if value is not None}
 
 
 def merged(now: Setpoints, wish: Setpoints) -> Setpoints:

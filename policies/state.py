@@ -61,6 +61,7 @@ class State:
     at_s: float | None = None
     """Of the last tick: time never runs back."""
     stopped: bool = False
+    """By a command of the last tick: the loop ends. A restart runs again."""
     accepted: Setpoints | None = None
     """The settings that we stand by; None before the first look."""
     beliefs: Beliefs = field(default_factory=Beliefs)

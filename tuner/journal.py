@@ -1,7 +1,7 @@
 """The journal: every tick in one SQLite file, written before the controller acts. Restart = last row, replay = fold.
 
-One row a tick: what was seen (deflated), commands, the state after, the decision (with proposal, trail and verdict) and,
-once the plant has answered, the receipt. WAL mode: readers never block the writer. A local disk is needed.
+One row a tick: what was seen (deflated), commands, the state after, the decision with proposal, trail and verdict,
+and once the plant has answered, the receipt. WAL mode: readers never block the writer. A local disk is needed.
 """
 
 import csv

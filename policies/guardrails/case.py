@@ -1,7 +1,7 @@
 """A proposal with all that a guardrail may know, and the words in which it answers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from policies.base import Direction, Interval
 from policies.control import HoldCode, View
@@ -35,6 +35,23 @@ class Limits:
     """The giving side's work over its capacity after the move: above, it has become the bottleneck."""
     auto_data_changing: tuple[str, ...] = ()
     """Data-changing knobs that may be turned in `auto`."""
+
+    def __post_init__(self) -> None:
+        least = {
+            "stale_s": 1.0,
+            "coverage_min": 0.0,
+            "deadband_frac": 0.0,
+            "confirm_starved": 1,
+            "confirm_shrink": self.confirm_starved,
+            "payback_ratio": 1.0,
+            "trusted_moves": 0,
+            "reversals_max": 0,
+            "memory_settles": 3.0,
+            "donor_load_max": 0.5,
+        }
+        for name, number in asdict(self).items():
+            if name in least and not number >= least[name]:
+                raise ValueError(f"guardrails.{name}={number} must be >= {least[name]:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class RateBalance:
 def claimed(linear: float, generator: Belief, trainer: Belief) -> Interval:
     """80 % interval of a gain: exponents from 1/2 to 1, and the error of the ratio of both rates.
 
-    # linear +5 %, rates known to 2 % each -> 3.6 % error: +0.1..+3.8..+8.6 %
+    # linear +5 %, rates known to 2 % each -> 3.6 % either way: -1.1..+3.8..+8.9 %
     """
     half = CENTRAL_80 * sqrt(generator.variance + trainer.variance)
     low, high = (1.0 + linear / 2.0) * exp(-half) - 1.0, (1.0 + linear) * exp(half) - 1.0
