@@ -86,7 +86,8 @@ def warmed(policy: Policy) -> State:
     return run(parts, State(mode=ControlMode.AUTO), 3600.0)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     POLICIES,
     st.lists(st.tuples(hostile(), st.lists(COMMANDS, max_size=2)), min_size=1, max_size=4),
@@ -112,6 +113,7 @@ def test_any_signal_gives_a_possible_order_or_a_hold_with_a_reason(
         assert all((gpus(at) or 0) <= max(256, gpus(state.move.origin) or 0) for at in state.move.path)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(hostile())
 def test_one_hostile_look_in_the_middle_of_a_move_orders_nothing_new(seen: Observation) -> None:
@@ -126,6 +128,7 @@ def test_one_hostile_look_in_the_middle_of_a_move_orders_nothing_new(seen: Obser
     assert decision.order is None or set(values(decision.order)) <= set(values(goal))
 
 
+@pytest.mark.slow
 def test_a_decision_is_the_same_in_another_process() -> None:
     code = (
         "from tests.laws.test_controller_is_total import story_in_words\nimport sys; sys.stdout.write(story_in_words())"
@@ -154,6 +157,7 @@ def story_in_words() -> str:
     return "\n".join([*words, encoded_state(state).decode()])
 
 
+@pytest.mark.slow
 def test_a_thousand_ticks_touch_no_world() -> None:
     """No file, socket, process, clock or import, by Python's own audit of this process."""
     code = (
@@ -190,6 +194,7 @@ def thousand_ticks(seen: list[Observation]) -> State:
     return state
 
 
+@pytest.mark.slow
 def test_the_state_stays_small_however_long_it_runs() -> None:
     """After two days it is no larger than after one, though moves, notes and forecasts went through it."""
     sizes, state = [], State(mode=ControlMode.AUTO)
