@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import pairwise
 
-from simulators.fields import range_of
-from simulators.model import Job
+from simulators.event_state import Job
+from simulators.fields import LARGEST, range_of
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.stations import Engine, Plug, Stations
 from simulators.workload import Lengths, TurnLaw, Workload
@@ -45,7 +45,8 @@ def range_faults(path: str, value: object) -> Iterator[Fault]:
         return
     low, high = range_of(next(part for part in reversed(path.split(".")) if not part.isdecimal()))
     if not low <= value <= high:
-        yield Fault(path, value, f"must be between {low:g} and {high:g}")
+        why = f"must be at least {low:g}" if high >= LARGEST else f"must be between {low:g} and {high:g}"
+        yield Fault(path, value, why if value < low or high < LARGEST else "is larger than anything of a job")
 
 
 def setting_faults(topology: Topology, knobs: Setpoints) -> Iterator[Fault]:

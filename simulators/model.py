@@ -5,18 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from simulators.plant import Setpoints, Topology
-from simulators.stations import Stations
 from simulators.workload import Workload
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Everything that a simulation of a job needs to know at one moment."""
-
-    topology: Topology
-    stations: Stations
-    workload: Workload
-    setpoints: Setpoints
 
 
 @dataclass(frozen=True, slots=True)

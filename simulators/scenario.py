@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from simulators.drift import By, Drift, drifted, number_at, with_number
+from simulators.event_state import Job
 from simulators.fields import STRICT
-from simulators.model import Job
 from simulators.plant import Bounds, Change, Setpoints, Topology
 from simulators.stations import Stations
 from simulators.workload import Workload

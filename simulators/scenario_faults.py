@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from simulators.drift import By, Drift, Shape, number_at
+from simulators.event_state import Job
 from simulators.faults import Fault, job_faults, range_faults
 from simulators.fields import range_of
-from simulators.model import Job
 from simulators.plant import Setpoints
 from simulators.scenario import SWITCHES, Event, EventKind, Horizon, Scenario, job_at
 from simulators.signals import SIGNALS
@@ -65,7 +65,7 @@ def _drift(key: str, drift: Drift, job: Job) -> Iterator[Fault]:
     try:
         base = number_at(job, drift.path)
     except ValueError as error:
-        yield Fault(f"{key}.path", drift.path, str(error))
+        yield Fault(f"{key}.path", drift.path, str(error).partition("leads")[1] + str(error).partition("leads")[2])
         return
     if base is None:
         yield Fault(f"{key}.path", drift.path, "is no number in this scenario: give it a value first")
@@ -74,7 +74,7 @@ def _drift(key: str, drift: Drift, job: Job) -> Iterator[Fault]:
     low, high = range_of(next(p for p in reversed(drift.path.split(".")) if not p.isdecimal()))
     ends = [("to", v) for v in (drift.to,) if v is not None] + [("points", v) for _, v in drift.points]
     yield from (
-        Fault(f"{key}.{name}", value, f"{drift.path} must be between {low:g} and {high:g}")
+        Fault(f"{key}.{name}", value, f"leads out of the range of {drift.path}: {low:g} to {high:g}")
         for name, value in ends
         if not low <= value <= high
     )

@@ -257,7 +257,7 @@ class Compared(_Part):
     notes: list[Text]
 
 
-def to_json(answer: Answer | Compared) -> str:
+def to_json(answer: BaseModel) -> str:
     """One document, indented, keys in the order of the model. Raises on a number that JSON cannot hold."""
     return json.dumps(answer.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)
 

@@ -16,6 +16,7 @@ COMMANDS = (
     ("advise", "Who waits for whom, what it costs, what to change first, what to leave alone."),
     ("compare", "Two runs phase by phase, per rollout and per token: why is one slower?"),
     ("init", "Print a first job file from what the sources show."),
+    ("simulate", "Run a scenario: an invented or published job that drifts, in seconds instead of days."),
 )
 """Name and help of each command; a test compares it with what is registered and with tuner/commands/."""
 
@@ -102,6 +103,34 @@ def _init(sources: Sources = None, framework: FrameworkName = "auto") -> None:
     from tuner.commands import base, init
 
     init.run(base.Ask(tuple(sources or ()), framework))
+
+
+@app.command("simulate", help=HELP["simulate"], short_help=HELP["simulate"])
+def _simulate(
+    scenario: Annotated[
+        str | None, typer.Option("--scenario", metavar="FILE|NAME", help="A scenario file, or a shipped one's name.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same run.")] = 0,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KNOB=VALUE", help="Another value than the file's; repeatable.")
+    ] = None,
+    levers: Annotated[
+        bool, typer.Option("--levers", help="Also simulate what would help: split, tasks, tail, in flight.")
+    ] = False,
+    as_json: AsJson = False,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with pictures.")] = None,
+    names: Annotated[bool, typer.Option("--list", help="Name the shipped scenarios and stop.")] = False,
+    show: Annotated[
+        str | None, typer.Option("--show", metavar="NAME", help="Print a scenario's file and stop.")
+    ] = None,
+) -> None:
+    from tuner.commands import simulate
+
+    if names:
+        return simulate.print_shipped()
+    if show is not None:
+        return simulate.print_text(show)
+    return simulate.run(simulate.Wish(scenario, seed, tuple(settings or ()), as_json, html, levers))
 
 
 USAGE_ERROR = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

@@ -15,9 +15,9 @@ from pydantic_core import ErrorDetails
 
 import simulators
 from simulators.drift import number_at, with_number
+from simulators.event_state import Job
 from simulators.faults import Fault
 from simulators.fields import range_of
-from simulators.model import Job
 from simulators.plant import Setpoints
 from simulators.scenario import SWITCHES, Scenario, with_knob
 from simulators.scenario_faults import faults_of
@@ -39,6 +39,7 @@ class Named:
     name: str
     """The file's name without its ending."""
     path: str
+    """As it was given; of a shipped one only its place in the package."""
     scenario: Scenario
 
 
@@ -49,13 +50,24 @@ def shipped() -> list[Path]:
 
 def load(file_or_name: str) -> Named:
     """The scenario in a file, or the shipped one of that name. Raises ConfigError for anything that is none."""
+    path = _found(file_or_name)
+    shown = f"simulators/scenarios/{path.name}" if path.parent == SHIPPED else str(path)
+    return Named(path.stem, shown, parse(_read(path), shown))
+
+
+def text_of(file_or_name: str) -> str:
+    """The text of a scenario that can be read."""
+    return _read(_found(file_or_name))
+
+
+def _found(file_or_name: str) -> Path:
     by_name = {path.stem: path for path in shipped()}
     path = Path(file_or_name)
     if not path.exists() and file_or_name in by_name:
-        path = by_name[file_or_name]
+        return by_name[file_or_name]
     if not path.exists() or path.is_dir():
         raise ConfigError(f"--scenario {file_or_name}: {_not_there(path, by_name)}")
-    return Named(path.stem, str(path), parse(_read(path), str(path)))
+    return path
 
 
 def _not_there(path: Path, names: Iterable[str]) -> str:
@@ -84,12 +96,14 @@ def parse(text: str, place: str) -> Scenario:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{place}: not valid TOML: {error}. Strings need quotes, sections [brackets].") from None
-    except ValueError as error:  # an integer of thousands of digits
+    except ValueError as error:
+        # An integer of thousands of digits.
         raise ConfigError(f"{place}: not valid TOML: {error}; write a smaller number") from None
     try:
         scenario = ADAPTER.validate_json(json.dumps(data, default=str))
     except ValidationError as error:
-        raise ConfigError(_explain(error.errors()[0], place, text)) from None
+        unknown_first = sorted(error.errors(), key=lambda e: e["type"] != "unexpected_keyword_argument")
+        raise ConfigError(_explain(unknown_first[0], place, text)) from None
     _refuse(faults_of(scenario), place, text)
     return scenario
 
@@ -98,7 +112,7 @@ def _refuse(faults: Sequence[Fault], place: str, text: str) -> None:
     if not faults:
         return
     first, more = faults[0], f" ({len(faults) - 1} more like it)" if len(faults) > 1 else ""
-    value = "" if first.value is None else f"={first.value!r}"
+    value = "" if first.value is None else f"={_shown(first.value)}"
     raise ConfigError(f"{_at(place, text, first.key.split('.'))}: {first.key}{value} {first.why}{more}")
 
 
@@ -106,11 +120,11 @@ def with_settings(scenario: Scenario, settings: Iterable[str]) -> Scenario:
     """The scenario with `knob=value` (or `workload.response.mean_tokens=9000`) in place of what the file says."""
     for setting in settings:
         key, _, text = setting.partition("=")
-        value = _number(setting, key.strip(), text.strip())
-        scenario = _with_setting(scenario, setting, key.strip(), value)
+        number = _number(setting, key.strip(), text.strip())
+        scenario = _with_setting(scenario, setting, key.strip(), number)
     faults = faults_of(scenario)
     if faults:
-        value = "" if faults[0].value is None else f"={faults[0].value!r}"
+        value = "" if faults[0].value is None else f"={_shown(faults[0].value)}"
         raise ConfigError(f"--set: {faults[0].key}{value} {faults[0].why}")
     return scenario
 
@@ -131,9 +145,7 @@ def _with_setting(scenario: Scenario, setting: str, key: str, value: float) -> S
     if known is None:
         raise ConfigError(f"--set {setting}: {key} is no number in this scenario; set it in the file")
     changed = with_number(job, key, value)
-    return replace(
-        scenario, topology=changed.topology, stations=changed.stations, workload=changed.workload
-    )
+    return replace(scenario, topology=changed.topology, stations=changed.stations, workload=changed.workload)
 
 
 def _number(setting: str, key: str, text: str) -> float:
@@ -160,10 +172,14 @@ def _explain(error: ErrorDetails, place: str, text: str) -> str:
     about = " ".join(str(_node(parts).get("description", "")).split())
     if error["type"] == "missing":
         return f"{where}: {key} is missing{f'; it is: {about}' if about else ''}"
-    reason = error["msg"].removeprefix("Input ").replace("an object", "a [section]").replace("an array", "a list")
-    value = repr(error["input"])
-    shown = value if len(value) < 80 else f"{value[:76]}..."
-    return f"{where}: {key}={shown} {reason}{f'. It is: {about}' if about else ''}"
+    reason = error["msg"].removeprefix("Input ").replace("an object", "a [section]").replace("a valid array", "a list")
+    return f"{where}: {key}={_shown(error['input'])} {reason}{f'. It is: {about}' if about else ''}"
+
+
+def _shown(value: object) -> str:
+    """A value as a file states it, cut where it is long."""
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) < 80 else f"{text[:76]}..."
 
 
 def _meant(word: str, known: Sequence[str]) -> str:

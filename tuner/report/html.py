@@ -17,29 +17,42 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def render(answer: Answer, material: Material) -> str:
     """The page. All text is escaped; only the charts, which we draw ourselves, are markup."""
-    environment = Environment(
+    return (
+        environment()
+        .get_template("report.html.jinja")
+        .render(
+            answer=answer,
+            style=style(),
+            job_line=words.job_line(answer),
+            left_out=words.left_out(answer),
+            cost=words.cost_line(answer),
+            warnings=words.warnings(answer),
+            pictures=pictures_of(material),
+            findings=words.worst_first(answer.findings),
+            recommendations=[(r, *words.move(r), words.takes_effect(r)) for r in answer.recommendations],
+        )
+    )
+
+
+def environment() -> Environment:
+    """Where all our pages are rendered: text is escaped, a name that is not there is an error."""
+    made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["figure"] = words.figure
-    environment.filters["percent"] = words.percent
-    environment.filters["gain"] = words.gain
-    environment.filters["chart"] = Markup
-    environment.filters["breakable"] = breakable
-    return environment.get_template("report.html.jinja").render(
-        answer=answer,
-        style=Markup((TEMPLATES / "report.css").read_text(encoding="utf-8")),
-        job_line=words.job_line(answer),
-        left_out=words.left_out(answer),
-        cost=words.cost_line(answer),
-        warnings=words.warnings(answer),
-        pictures=pictures_of(material),
-        findings=words.worst_first(answer.findings),
-        recommendations=[(r, *words.move(r), words.takes_effect(r)) for r in answer.recommendations],
-    )
+    made.filters["figure"] = words.figure
+    made.filters["percent"] = words.percent
+    made.filters["gain"] = words.gain
+    made.filters["chart"] = Markup
+    made.filters["breakable"] = breakable
+    return made
+
+
+def style() -> Markup:
+    return Markup((TEMPLATES / "report.css").read_text(encoding="utf-8"))
 
 
 def breakable(key: str) -> Markup:

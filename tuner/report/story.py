@@ -113,12 +113,12 @@ def pictures_of(material: Material) -> tuple[Picture, ...]:
     left_out = excluded_positions(rows, snapshot)
     found: list[Picture | None] = [
         _steps(material, rows, left_out),
-        _idle(rows, left_out),
+        idle(rows, left_out),
         _split(material.advice.split_curve),
     ]
-    found += [_drawn(plan, rows, "step", left_out) for plan in DRIFT]
+    found += [drawn(plan, rows, "step", left_out) for plan in DRIFT]
     found += [
-        _drawn(plan, engine_rows, "scrape", frozenset()) or _drawn(plan, rows, "step", left_out) for plan in ENGINES
+        drawn(plan, engine_rows, "scrape", frozenset()) or drawn(plan, rows, "step", left_out) for plan in ENGINES
     ]
     return tuple(p for p in found if p is not None)
 
@@ -193,8 +193,8 @@ def _steps(material: Material, rows: tuple[Row, ...], left_out: frozenset[int]) 
         note += " Hatched steps are left out of rates and trends, not of this budget."
     if any(row.weight > 1 for row in rows):
         note += " Each bar is the mean of neighbouring steps."
-    summary = _budget_table(budget) if budget else _ends_table(series, "s")
-    return _picture(chart, "Where the step goes", note, pictures.stacked, summary)
+    summary = _budget_table(budget) if budget else ends_table(series, "s")
+    return picture(chart, "Where the step goes", note, pictures.stacked, summary)
 
 
 def _budget_table(budget: Iterable[Phase]) -> Table:
@@ -204,7 +204,7 @@ def _budget_table(budget: Iterable[Phase]) -> Table:
     return Table(("phase", "a step", "share"), rows)
 
 
-def _idle(rows: tuple[Row, ...], left_out: frozenset[int]) -> Picture | None:
+def idle(rows: tuple[Row, ...], left_out: frozenset[int]) -> Picture | None:
     def share(name: str) -> tuple[float | None, ...]:
         return tuple(_over(row.values.get(name), row.values.get("step_s")) for row in rows)
 
@@ -224,14 +224,14 @@ def _idle(rows: tuple[Row, ...], left_out: frozenset[int]) -> Picture | None:
     x, x_name = axis(rows, "step")
     chart = Chart("idle", "Idle and busy shares of each step", x, x_name, "share", series, left_out, share=True)
     note = "Idle: the side waits for the other. Busy shares are dashed."
-    return _picture(chart, "Idle and utilisation", note, pictures.lines, _ends_table(series, "1", words.percent))
+    return picture(chart, "Idle and utilisation", note, pictures.lines, ends_table(series, "1", words.percent))
 
 
 def _over(part: float | None, whole: float | None) -> float | None:
     return None if part is None or whole is None or whole <= 0 else min(1.0, part / whole)
 
 
-def _drawn(plan: Plan, rows: tuple[Row, ...], unit: str, left_out: frozenset[int]) -> Picture | None:
+def drawn(plan: Plan, rows: tuple[Row, ...], unit: str, left_out: frozenset[int]) -> Picture | None:
     columns = [(n, tuple(row.values.get(n) for row in rows)) for n in plan.signals]
     series = tuple(
         Series(plain(name), values, (0, 3, 1, 2, 8)[i], dashed=name.endswith(("_limit", "_capacity")))
@@ -243,10 +243,10 @@ def _drawn(plan: Plan, rows: tuple[Row, ...], unit: str, left_out: frozenset[int
     x, x_name = axis(rows, unit)
     chart = Chart(plan.ident, plan.title, x, x_name, plan.y_name, series, left_out, plan.share)
     how = words.percent if plan.share else words.figure
-    return _picture(chart, plan.title, plan.note, pictures.lines, _ends_table(series, plan.y_name, how), half=True)
+    return picture(chart, plan.title, plan.note, pictures.lines, ends_table(series, plan.y_name, how), half=True)
 
 
-def _ends_table(series: Iterable[Series], unit: str, how: Callable[[float], str] = words.figure) -> Table:
+def ends_table(series: Iterable[Series], unit: str, how: Callable[[float], str] = words.figure) -> Table:
     rows = []
     for s in series:
         known = [v for v in s.values if v is not None]
@@ -255,7 +255,7 @@ def _ends_table(series: Iterable[Series], unit: str, how: Callable[[float], str]
     return Table((name, "first", "last", "mean"), tuple(rows))
 
 
-def _picture(
+def picture(
     chart: Chart, title: str, note: str, draw: Callable[[Chart, int], str], summary: Table, *, half: bool = False
 ) -> Picture:
     body = tuple(

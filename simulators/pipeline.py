@@ -1,0 +1,270 @@
+"""SimulatedPlant: a whole job on the event engine, as a Plant. Orders take their time, may fail, and have their cost.
+
+It keeps two records of the run: what truly happened (`log`), and what the job's own metrics show of it (`observe`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from math import inf
+
+from simulators.drift import By, Shape
+from simulators.event_model import Simulation
+from simulators.event_state import Job
+from simulators.faults import setting_faults
+from simulators.metering import Meter, measured, signals_of
+from simulators.plant import Change, Inventory, Observation, Order, Outcome, Receipt, Setpoints, Status, TrainerResize
+from simulators.scenario import Event, EventKind, Move, Scenario, active, job_at, with_knob
+from simulators.snapshot import Row
+from simulators.streams import seed_key, uniform
+from simulators.window import Sources, assemble
+
+MOVES = 64
+"""Stream of what becomes of orders; the job's own streams are smaller."""
+WINDOW_STEPS = 64
+"""Steps that an observation shows; what came before, a controller has seen."""
+DRIFT_GRAIN_S = 60.0
+"""A drift by time is followed at every step, and at least this often."""
+GPU_KNOBS = ("gpus_trainer", "gpus_generator", "gpus_prefill", "gpus_decode")
+
+
+@dataclass(frozen=True, slots=True)
+class StepLog:
+    """One trainer step as it truly was."""
+
+    row: Row
+    """Signals without noise, nothing hidden."""
+    useful: float
+    """Trained rollouts in groups whose rewards differ."""
+    waste: Mapping[str, float]
+    """Rollouts that no batch used, by cause."""
+    job: Job
+    seen: bool
+    """False inside a metrics outage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An order under way."""
+
+    decision_id: str
+    at_s: float
+    wanted: Mapping[str, float]
+    change: Change
+    fails: bool
+
+
+class SimulatedPlant:
+    """Runs a scenario. Time moves when somebody looks (`observe`) or says so (`advance`)."""
+
+    def __init__(self, scenario: Scenario, seed: int = 0) -> None:
+        self.scenario = scenario
+        self.log: list[StepLog] = []
+        self.now_s = 0.0
+        self.stopped: str | None = None
+        """Why the job cannot go on, where it cannot."""
+        self._seed = seed
+        self._knobs = scenario.setpoints
+        self._pending: tuple[Pending, ...] = ()
+        self._token, self._orders, self._restarts = 0, 0, 0
+        self._turned: set[Event] = set()
+        self._steps_before, self._epoch_s, self._down_until_s = 0, 0.0, 0.0
+        self._job = job_at(scenario, 0, 0.0, self._knobs)
+        self._start(self._job)
+        self._change_world()
+
+    @property
+    def step(self) -> int:
+        """Trainer steps done, over all restarts."""
+        return self._steps_before + self._simulation.step
+
+    @property
+    def done(self) -> bool:
+        """True at the horizon, and when the job cannot go on."""
+        steps, seconds = self.scenario.horizon.steps, self.scenario.horizon.seconds
+        over = (steps is not None and self.step >= steps) or (seconds is not None and self.now_s >= seconds)
+        return over or self.stopped is not None
+
+    def observe(self, now_s: float) -> Observation:
+        self.advance(now_s)
+        measurement = self.scenario.measurement
+        meter = Meter(seed_key(self._seed), measurement.noise_sigma, frozenset(measurement.hidden))
+        rows = [measured(log.row, meter) for log in self.log[-WINDOW_STEPS:] if log.seen]
+        age_s = None if not rows or rows[-1].time_s is None else max(0.0, now_s - rows[-1].time_s)
+        there = self._job.setpoints
+        inventory = Inventory(there.gpus_trainer, there.gpus_generator)
+        return Observation(now_s, assemble(rows, (), (), Sources(age_s=age_s)), self._knobs, inventory)
+
+    def advance(self, until_s: float = inf) -> None:
+        """Lets the job run until then, or to its end."""
+        while self.now_s < until_s and not self.done:
+            self.run_step(until_s)
+
+    def run_step(self, until_s: float = inf) -> None:
+        """Runs to the end of the trainer step, at most to `until_s` or to the next change of the world."""
+        until_s = min(until_s, self._next_change_s())
+        if self._down_until_s > self.now_s:
+            self.now_s = min(until_s, self._down_until_s)
+        else:
+            step = self._simulation.step
+            self._simulation.advance(until_s - self._epoch_s, step + 1)
+            self.now_s = self._epoch_s + self._simulation.now_s
+            self.stopped = self._simulation.stopped
+            if self._simulation.step > step:
+                self._note_step()
+            elif self.stopped is None:
+                self.now_s = until_s
+        self._change_world()
+
+    # ---- the world ----
+
+    def _start(self, job: Job) -> None:
+        """A fresh process: nothing in flight, nothing waiting. After a restart it draws other groups."""
+        self._simulation = Simulation(job, self._seed + 7919 * self._restarts)
+        self._counted = self._simulation.counters()
+        self._step_began_s = self._epoch_s
+
+    def _note_step(self) -> None:
+        counters = self._simulation.counters()
+        delta = counters - self._counted
+        self._counted, self._step_began_s = counters, self.now_s
+        outages = [e for e in active(self.scenario.event, self._at()) if e.kind is EventKind.METRICS_OUTAGE]
+        row = Row(signals_of(delta, self._job, self.step), self.step, self.now_s)
+        self.log.append(StepLog(row, float(delta.useful), delta.waste, self._job, not outages))
+
+    def _at(self) -> dict[By, float]:
+        return {By.STEP: float(self.step), By.TIME: self.now_s}
+
+    def _next_change_s(self) -> float:
+        """The next second at which something other than the job itself happens."""
+        scenario = self.scenario
+        times = [at for e in scenario.event if e.by is By.TIME for at in (e.at, e.until) if at is not None]
+        times += [at for d in scenario.drift if d.by is By.TIME for at in (d.start, d.end) if at is not None]
+        times += [p.at_s for p in self._pending]
+        times += [scenario.horizon.seconds] if scenario.horizon.seconds is not None else []
+        if any(d.by is By.TIME and d.shape is not Shape.STEP for d in scenario.drift):
+            times.append(self.now_s + DRIFT_GRAIN_S)
+        return min((at for at in times if at > self.now_s), default=inf)
+
+    def _change_world(self) -> None:
+        """Lands what is due, lets others turn their knobs, and tells the simulation if the job is another one now."""
+        for pending in [p for p in self._pending if self._is_due(p)]:
+            self._land(pending)
+        for event in active(self.scenario.event, self._at()):
+            if event.kind is EventKind.KNOB_CHANGE and event.knob is not None and event not in self._turned:
+                self._turned.add(event)
+                self._knobs = with_knob(self._knobs, event.knob, event.value)
+        job = job_at(self.scenario, self.step, self.now_s, self._in_transit())
+        if job != self._job and not self.done:
+            self._job = job
+            self._simulation.change(job)
+
+    # ---- orders ----
+
+    def apply(self, order: Order, now_s: float) -> Receipt:
+        self.advance(now_s)
+        asked = {k: float(v) for k, v in asdict(order.setpoints).items() if v is not None}
+        outcomes = {knob: self._answer(knob, value, order) for knob, value in asked.items()}
+        fresh = {knob: asked[knob] for knob, outcome in outcomes.items() if outcome is None}
+        if fresh:
+            outcomes |= self._begin(fresh, order)
+        self._token = max(self._token, order.fencing_token)
+        return Receipt(order.decision_id, {knob: o for knob, o in outcomes.items() if o is not None})
+
+    def _answer(self, knob: str, value: float, order: Order) -> Outcome | None:
+        """What can be said before anything is begun; None: it may begin."""
+        if order.fencing_token < self._token:
+            return Outcome(Status.REFUSED, f"a newer writer (token {self._token}) holds this job")
+        under_way = next((p for p in self._pending if knob in p.wanted), None)
+        if under_way is not None and under_way.wanted[knob] == value:
+            return Outcome(Status.PENDING, f"under way since {under_way.decision_id}", under_way.at_s)
+        if under_way is not None:
+            return Outcome(Status.REFUSED, f"{under_way.decision_id} still moves {knob}, until {under_way.at_s:.0f} s")
+        if value == _value(self._knobs, knob):
+            return Outcome(Status.APPLIED, "in force already", self.now_s)
+        if self._move_of(knob) is None:
+            return Outcome(Status.REFUSED, f"this job has no actuator for {knob}")
+        if knob == "gpus_trainer" and self.scenario.topology.trainer_resize is TrainerResize.IMPOSSIBLE:
+            return Outcome(Status.REFUSED, "its checkpoints cannot be loaded on another number of GPUs")
+        return None
+
+    def _begin(self, wanted: Mapping[str, float], order: Order) -> dict[str, Outcome | None]:
+        """Starts what may begin of an order as one move: it lands, or fails, as a whole."""
+        faults = list(setting_faults(self.scenario.topology, _with_all(self._knobs, wanted)))
+        if faults:
+            return dict.fromkeys(wanted, Outcome(Status.REFUSED, f"{faults[0].key}={faults[0].value} {faults[0].why}"))
+        moves = [move for knob in wanted if (move := self._move_of(knob)) is not None]
+        change = Change.RESTART if any(m.change is Change.RESTART for m in moves) else moves[0].change
+        down_s = (self.scenario.topology.restart_s or 0.0) if change is Change.RESTART else 0.0
+        at_s = self.now_s + max(m.actuation_s for m in moves) + down_s
+        self._orders += 1
+        fails = uniform(seed_key(self._seed), MOVES, self._orders, 0, 0) < max(m.failure_frac for m in moves)
+        pending = Pending(order.decision_id, at_s, wanted, change, fails)
+        if at_s <= self.now_s and change is not Change.BOUNDARY:
+            self._land(pending)
+            self._change_world()
+            return dict.fromkeys(wanted, Outcome(Status.APPLIED, f"{change}: in force", self.now_s))
+        self._pending = (*self._pending, pending)
+        if change is Change.RESTART:
+            self._down_until_s = max(self._down_until_s, at_s)
+        self._change_world()
+        return dict.fromkeys(wanted, Outcome(Status.PENDING, f"{change}: takes {at_s - self.now_s:.0f} s", at_s))
+
+    def _is_due(self, pending: Pending) -> bool:
+        at_boundary = self._step_began_s == self.now_s
+        return pending.at_s <= self.now_s and (pending.change is not Change.BOUNDARY or at_boundary)
+
+    def _land(self, pending: Pending) -> None:
+        self._pending = tuple(p for p in self._pending if p is not pending)
+        if not pending.fails:
+            self._knobs = _with_all(self._knobs, pending.wanted)
+        if pending.change is Change.RESTART:
+            self._steps_before, self._epoch_s = self.step, self.now_s
+            self._restarts += 1
+            self._job = job_at(self.scenario, self._steps_before, self.now_s, self._knobs)
+            self._start(self._job)
+
+    def _in_transit(self) -> Setpoints:
+        """The knobs with GPUs that change sides on neither."""
+        knobs = self._knobs
+        for pending in (p for p in self._pending if p.change in (Change.HOT, Change.EXTERNAL)):
+            for knob in (k for k in GPU_KNOBS if k in pending.wanted):
+                knobs = with_knob(knobs, knob, min(pending.wanted[knob], _value(knobs, knob) or 0.0))
+        return knobs
+
+    def _move_of(self, knob: str) -> Move | None:
+        return next((move for move in self.scenario.move if move.knob == knob), None)
+
+
+def _value(knobs: Setpoints, knob: str) -> float | None:
+    value: float | None = asdict(knobs)[knob]
+    return None if value is None else float(value)
+
+
+def _with_all(knobs: Setpoints, wanted: Mapping[str, float]) -> Setpoints:
+    for knob, value in wanted.items():
+        knobs = with_knob(knobs, knob, value)
+    return knobs
+
+
+Tell = Callable[[int, int | None], None]
+"""Called with what is done of the horizon and with all of it."""
+PARTS = 1000
+"""Of the horizon, for a progress line."""
+
+
+def simulate(scenario: Scenario, seed: int = 0, tell: Tell | None = None) -> SimulatedPlant:
+    """The scenario run to its end, nobody touching it."""
+    plant = SimulatedPlant(scenario, seed)
+    while not plant.done:
+        plant.run_step()
+        if tell is not None:
+            tell(round(PARTS * progress_of(plant)), PARTS)
+    return plant
+
+
+def progress_of(plant: SimulatedPlant) -> float:
+    """How much of the horizon is behind, from 0 to 1."""
+    steps, seconds = plant.scenario.horizon.steps, plant.scenario.horizon.seconds
+    shares = [plant.step / steps] if steps else []
+    shares += [plant.now_s / seconds] if seconds else []
+    return min(1.0, max(shares, default=1.0))
