@@ -84,7 +84,11 @@ def predicted(belief: Belief, now_s: float, walk_per_s: float = WALK_PER_S) -> B
 
 
 def updated(belief: Belief | None, reading: Reading, now_s: float) -> tuple[Belief | None, float]:
-    """(the belief after a reading, its standardised innovation). A useless reading changes nothing and is 0."""
+    """(the belief after a reading, its standardised innovation). A useless reading changes nothing and is 0.
+
+    Of a lower bound the innovation is its expectation given the bound: exact readings come just when the side is slow,
+    so bounds that counted nothing would leave a mean under 0 where nothing changed.
+    """
     if not (isfinite(reading.per_s) and reading.per_s > TINY and isfinite(reading.variance)):
         return belief, 0.0
     y, r = log(reading.per_s), max(reading.variance, VARIANCE_FLOOR)
@@ -93,7 +97,7 @@ def updated(belief: Belief | None, reading: Reading, now_s: float) -> tuple[Beli
     before = predicted(belief, now_s)
     z = (y - before.log_mean) / sqrt(before.variance + r)
     if reading.at_least:
-        return _raised(before, y, r), max(0.0, z)
+        return _raised(before, y, r), hazard(z)
     if z * z <= NIS_LIMIT:
         return _moved(before, y, r), z
     run = before.refused if before.refused * z > 0 else 0

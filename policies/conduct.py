@@ -8,8 +8,8 @@ from policies.control import Action, Capability, Decision, HoldCode, Outcome, Vi
 from policies.guardrails.case import Freeze, PastMove
 from policies.health import baseline, shifted
 from policies.moves import Move, Scene, Stage, advanced, answered, back, order_of, path_of
-from policies.probation import Judgement, Probation, before_level, judged
-from policies.readings import settling_s
+from policies.probation import Judgement, Probation, judged
+from policies.readings import settling_s, work
 from policies.rules import Rules
 from policies.scorecard import void_forecasts
 from policies.settings import difference, direction, knobs_of, merged
@@ -40,8 +40,7 @@ def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: 
     task = Undertaking(
         knobs,
         decision.gain_frac,
-        before_level(view.snapshot, view.now_s),
-        modelled_rate(view, view.in_force),
+        work(view.snapshot, state.moved_s, view.now_s),
         baseline(view.snapshot, view.now_s),
     )
     state = replace(
@@ -81,7 +80,7 @@ def on_probation(
     if alarm:
         state = replace(state, alarm=alarm)
     touched = [k for k in probation.knobs if (c := view.capability(k)) is not None and c.data_changing]
-    verdict, gain = judged(probation, view.snapshot, view.now_s, modelled_rate(view, probation.move.origin))
+    verdict, gain = judged(probation, view.snapshot, view.now_s)
     good = None if verdict is Judgement.UNSURE else verdict is Judgement.GOOD
     outcome = Outcome(probation.move.decision_id, good, probation.predicted, gain)
     if alarm and touched:
@@ -117,16 +116,6 @@ def actuation_s(rules: Rules, state: State, knob: str) -> float:
     return state.actuation_s.get(knob, prior)
 
 
-def modelled_rate(view: View, settings: Setpoints) -> float | None:
-    """Useful rollouts/s of the model at a setting, today; None without a model."""
-    if view.model is None or view.workload is None:
-        return None
-    try:
-        return view.model.predict(view.topology, view.workload, settings).useful_rollouts_per_s
-    except ValueError:
-        return None
-
-
 def _ended(rules: Rules, state: State, seen: Observation, move: Move) -> Conducted:
     task = state.undertaking or Undertaking(())
     state = replace(state, move=None, undertaking=None, moved_s=seen.time_s, wanted=None)
@@ -148,7 +137,7 @@ def _ended(rules: Rules, state: State, seen: Observation, move: Move) -> Conduct
 
 
 def _probation(move: Move, task: Undertaking, now_s: float) -> Probation:
-    return Probation(move, task.knobs, now_s, task.predicted, task.before, task.model_before, task.health, task.revert)
+    return Probation(move, task.knobs, now_s, task.predicted, task.before, task.health, task.revert)
 
 
 def _reverted(rules: Rules, state: State, view: View, probation: Probation, why: str) -> Conducted:

@@ -111,13 +111,15 @@ def _learned(rules: Rules, state: State, seen: Observation) -> Noticed:
     used = _mark(state.beliefs, fresh, seen)
     if state.move is not None or not fresh:
         return replace(state, beliefs=used), ()
-    variance, batch = noise_variance(seen.snapshot), seen.in_force.batch_rollouts
+    batch = seen.in_force.batch_rollouts
+    noise = _noise(rules, seen, batch)
     sizes = {"trainer": seen.in_force.gpus_trainer, "generator": seen.in_force.gpus_generator}
     rates = {side: rescaled(belief, sizes.get(side)) for side, belief in used.rates.items()}
     tests, notes = dict(state.tests), list[str]()
     for row in fresh:
         at_s = row.time_s if row.time_s is not None else seen.time_s
-        for side, reading in readings(row.values, rules.topology, batch, variance).items():
+        for side, reading in readings(row.values, rules.topology, batch).items():
+            reading = replace(reading, variance=noise.get(side, reading.variance))
             belief, tests[side], alarm = _one_reading(rates.get(side), tests.get(side, Cusum()), reading, at_s)
             if belief is not None:
                 rates[side] = replace(belief, gpus=sizes.get(side))
@@ -126,14 +128,23 @@ def _learned(rules: Rules, state: State, seen: Observation) -> Noticed:
     return replace(state, beliefs=replace(used, rates=rates), tests=tests), tuple(notes)
 
 
+def _noise(rules: Rules, seen: Observation, batch: float | None) -> dict[str, float]:
+    """Of one reading of each side, from all of them in view."""
+    shown = [readings(row.values, rules.topology, batch) for row in kept_rows(seen.snapshot)]
+    sides = {side for found in shown for side, reading in found.items() if not reading.at_least}
+    return {side: noise_variance([found[side].per_s for found in shown if side in found]) for side in sides}
+
+
 def _one_reading(
     belief: Belief | None, test: Cusum, reading: Reading, at_s: float
 ) -> tuple[Belief | None, Cusum, Direction | None]:
     after, z = updated(belief, reading, at_s)
-    if reading.at_least or belief is None or after is None:
+    if belief is None or after is None:
         return after, test, None
     test, alarm = summed(test, z, ALARM_AT)
-    return (after if alarm is None else forgotten(after)), test, alarm
+    if alarm is not None:
+        after, _ = updated(forgotten(after), reading, at_s)
+    return after, test, alarm
 
 
 def _new_rows(state: State, seen: Observation) -> list[Row]:

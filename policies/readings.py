@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import log
-from statistics import mean, stdev
+from math import log, sqrt
+from statistics import fmean
 
 from policies.beliefs import Reading
 from policies.settings import values
 from simulators.fields import range_of
 from simulators.plant import Mode, Observation, Setpoints, Topology
-from simulators.signals import LARGEST, SIGNALS, TINY, is_possible
+from simulators.signals import LARGEST, SIGNALS, TINY
 from simulators.snapshot import Note, Row, Signal, Snapshot
 
 ROWS_MIN = 4
@@ -27,6 +27,10 @@ GATED_MAX = 0.5
 
 REAL = ("oversampling_ratio", "staleness_bound")
 """Setpoints that need not be whole."""
+WORK_STEPS = 20
+"""The last so many steps of a stretch speak for it: more are another job, by drift."""
+RANGES = {name: (spec.low, spec.high) for name, spec in SIGNALS.items()}
+EVERYTHING = (-LARGEST, LARGEST)
 LATENCIES = ("rollout_p99_s", "slowest_s", "rollout_latency_s")
 
 
@@ -43,7 +47,9 @@ def level(series: Sequence[float]) -> Level | None:
     """None under ROWS_MIN values."""
     if len(series) < ROWS_MIN:
         return None
-    return Level(mean(series), stdev(series), len(series))
+    middle = fmean(series)
+    sigma = sqrt(sum((x - middle) ** 2 for x in series) / (len(series) - 1))
+    return Level(middle, sigma, len(series))
 
 
 def kept_rows(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> list[Row]:
@@ -72,9 +78,21 @@ def row_rate(values: Mapping[str, float]) -> float | None:
     return None if rate is None else rate * (1.0 - values.get("zero_adv_frac", 0.0))
 
 
-def readings(
-    values: Mapping[str, float], topology: Topology, batch: float | None, variance: float
-) -> dict[str, Reading]:
+def work(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> dict[str, Level]:
+    """What was trained in (since, until]: `tokens` and `rollouts` per second, and tokens a rollout (`length`)."""
+    series: dict[str, list[float]] = {"tokens": [], "rollouts": [], "length": []}
+    for row in kept_rows(snapshot, since_s, until_s):
+        tokens, batch, step = (row.values.get(name) for name in ("tokens_total", "batch_rollouts", "step_s"))
+        per_s = _over(batch, step, row.values.get("gen_samples_per_s"))
+        told = {"tokens": _over(tokens, step), "rollouts": per_s, "length": _over(tokens, batch)}
+        for name, value in told.items():
+            if value is not None:
+                series[name].append(value)
+    levels = {name: level(values[-WORK_STEPS:]) for name, values in series.items()}
+    return {name: found for name, found in levels.items() if found is not None}
+
+
+def readings(values: Mapping[str, float], topology: Topology, batch: float | None) -> dict[str, Reading]:
     """The service rates that one step shows, by side.
 
     Trainer: batch over busy seconds, whatever the generator did. Generator: what it delivers is its capacity only
@@ -90,17 +108,17 @@ def readings(
     found: dict[str, Reading] = {}
     trainer = values.get("train_samples_per_s") or _over(batch, busy)
     if trainer is not None:
-        found["trainer"] = Reading(trainer, variance)
-    generator = _generator(values, topology, batch, variance)
+        found["trainer"] = Reading(trainer, NOISE_VARIANCE)
+    generator = _generator(values, topology, batch)
     if generator is not None:
         found["generator"] = generator
     return found
 
 
-def _generator(values: Mapping[str, float], topology: Topology, batch: float | None, variance: float) -> Reading | None:
+def _generator(values: Mapping[str, float], topology: Topology, batch: float | None) -> Reading | None:
     if topology.mode is Mode.SERIAL:
         rate = _over(batch, values.get("rollout_s"))
-        return None if rate is None else Reading(rate, variance)
+        return None if rate is None else Reading(rate, NOISE_VARIANCE)
     step = values.get("step_s")
     rate = values.get("gen_samples_per_s") or _over(batch, step)
     if rate is None:
@@ -108,8 +126,12 @@ def _generator(values: Mapping[str, float], topology: Topology, batch: float | N
     gated = _over(values.get("generator_wait_s"), step, values.get("generator_idle_frac"))
     waits = _over(values.get("trainer_wait_s"), step, values.get("trainer_idle_frac"))
     if gated is not None:
-        return Reading(rate / (1.0 - gated), variance) if gated < GATED_MAX else Reading(rate, variance, at_least=True)
-    return Reading(rate, variance, at_least=waits is None or waits < WAITING_FRAC)
+        return (
+            Reading(rate / (1.0 - gated), NOISE_VARIANCE)
+            if gated < GATED_MAX
+            else Reading(rate, NOISE_VARIANCE, at_least=True)
+        )
+    return Reading(rate, NOISE_VARIANCE, at_least=waits is None or waits < WAITING_FRAC)
 
 
 def _over(above: float | None, below: float | None, otherwise: float | None = None) -> float | None:
@@ -142,9 +164,9 @@ def blank_reason(seen: Observation) -> str:
     return ""
 
 
-def noise_variance(snapshot: Snapshot) -> float:
-    """Of the logarithm of one step's rate, from neighbouring steps: a drift does not count as noise."""
-    logs = [log(rate) for rate in rate_series(snapshot) if rate > TINY]
+def noise_variance(rates: Sequence[float]) -> float:
+    """Of the logarithm of one reading, from neighbouring ones: a drift does not count as noise."""
+    logs = [log(rate) for rate in rates if rate > TINY]
     if len(logs) < ROWS_MIN:
         return NOISE_VARIANCE
     steps = [b - a for a, b in pairwise(logs)]
@@ -157,20 +179,21 @@ def sane(seen: Observation) -> Observation:
     What is left out is noted; a sane observation is returned as it is.
     """
     snapshot = seen.snapshot
-    bad = {n for n, s in snapshot.signals.items() if not _sane_signal(n, s)}
-    rows = (*snapshot.rows, *snapshot.engine_rows)
-    bad |= {n for row in rows for n, v in row.values.items() if not _possible(n, v)}
-    bad |= {"time_s" for row in rows if not _time_is_sane(row.time_s)}
     in_force = Setpoints(**{n: v for n, v in values(seen.in_force).items() if _settable(n, v)})
-    if bad:
-        snapshot = replace(
-            snapshot,
-            signals={n: s for n, s in snapshot.signals.items() if _sane_signal(n, s)},
-            rows=tuple(_sane_row(row) for row in snapshot.rows),
-            engine_rows=tuple(_sane_row(row) for row in snapshot.engine_rows),
-            notes=(*snapshot.notes, Note("impossible-value", f"left out: {', '.join(sorted(bad))}")),
-        )
-    return replace(seen, snapshot=snapshot, in_force=in_force) if bad or in_force != seen.in_force else seen
+    rows = (*snapshot.rows, *snapshot.engine_rows)
+    if all(map(_is_sane_row, rows)) and all(_is_sane_signal(n, s) for n, s in snapshot.signals.items()):
+        return seen if in_force == seen.in_force else replace(seen, in_force=in_force)
+    bad = {n for n, s in snapshot.signals.items() if not _is_sane_signal(n, s)}
+    bad |= {n for row in rows for n, v in row.values.items() if not _is_possible(n, v)}
+    bad |= {"time_s" for row in rows if not _is_time(row.time_s)}
+    snapshot = replace(
+        snapshot,
+        signals={n: s for n, s in snapshot.signals.items() if _is_sane_signal(n, s)},
+        rows=tuple(_sane_row(row) for row in snapshot.rows),
+        engine_rows=tuple(_sane_row(row) for row in snapshot.engine_rows),
+        notes=(*snapshot.notes, Note("impossible-value", f"left out: {', '.join(sorted(bad))}")),
+    )
+    return replace(seen, snapshot=snapshot, in_force=in_force)
 
 
 def aged(seen: Observation, now_s: float) -> Observation:
@@ -183,23 +206,29 @@ def aged(seen: Observation, now_s: float) -> Observation:
 
 
 def _sane_row(row: Row) -> Row:
-    time_s = row.time_s if _time_is_sane(row.time_s) else None
-    return replace(row, values={n: v for n, v in row.values.items() if _possible(n, v)}, time_s=time_s)
+    time_s = row.time_s if _is_time(row.time_s) else None
+    return replace(row, values={n: v for n, v in row.values.items() if _is_possible(n, v)}, time_s=time_s)
 
 
-def _sane_signal(name: str, signal: Signal) -> bool:
-    return _possible(name, signal.value) and _time_is_sane(signal.age_s)
+def _is_sane_row(row: Row) -> bool:
+    return _is_time(row.time_s) and all(_is_possible(n, v) for n, v in row.values.items())
 
 
-def _time_is_sane(seconds: float | None) -> bool:
+def _is_sane_signal(name: str, signal: Signal) -> bool:
+    return _is_possible(name, signal.value) and _is_time(signal.age_s)
+
+
+def _is_time(seconds: float | None) -> bool:
     """A time or an age may be unknown, else it is finite and not negative."""
     return seconds is None or 0.0 <= seconds <= LARGEST
 
 
-def _possible(name: str, value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def _is_possible(name: str, value: object) -> bool:
+    """A number inside its signal's range: no other type, no NaN, no infinity."""
+    if type(value) is not float and type(value) is not int:
         return False
-    return is_possible(name, value) if name in SIGNALS else -LARGEST <= value <= LARGEST
+    low, high = RANGES.get(name, EVERYTHING)
+    return low <= value <= high
 
 
 def _settable(name: str, value: object) -> bool:

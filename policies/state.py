@@ -47,8 +47,7 @@ class Undertaking:
 
     knobs: tuple[str, ...]
     predicted: Interval | None = None
-    before: Level | None = None
-    model_before: float | None = None
+    before: Mapping[str, Level] = field(default_factory=dict)
     health: Mapping[str, Level] = field(default_factory=dict)
     revert: bool = False
 

@@ -113,6 +113,10 @@ class Journal:
         row = self._file.execute("SELECT state, receipt FROM tick ORDER BY id DESC LIMIT 1").fetchone()
         return None if row is None else _resumed(*row)
 
+    def size(self) -> int:
+        """The number of the last tick; 0 in a new journal."""
+        return int(self._file.execute("SELECT COALESCE(MAX(id), 0) FROM tick").fetchone()[0])
+
     def entries(self, since_id: int = 0) -> Iterator[Entry]:
         """All ticks in order, one at a time."""
         rows = self._file.execute(

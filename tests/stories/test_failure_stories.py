@@ -267,8 +267,9 @@ def test_11_an_order_inside_a_weight_sync_aborts_rollouts() -> None:
 
 def test_11_a_sync_between_two_legs_makes_the_second_wait() -> None:
     plant = FluidPlant()
-    state, _ = driven(plant, 0.19)
-    assert state.move is not None
+    state, _ = driven(plant, 0.1)
+    while state.move is None:
+        state, _ = driven(plant, 30 / HOUR, state=state)
     assert plant.setpoints.gpus_trainer == 64
     plant.syncing, before = True, len(plant.orders)
     state, _ = driven(plant, 0.05, state=state)
