@@ -4,7 +4,7 @@ Observation -> View -> Proposal or Hold -> (guardrails) -> (gate) -> Decision ->
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
 from typing import Protocol
@@ -12,8 +12,9 @@ from typing import Protocol
 from policies.base import Direction, Interval
 from policies.beliefs import Beliefs
 from policies.objective import Objective
+from policies.settings import with_trainer
 from simulators.model import PlantModel
-from simulators.plant import Bounds, Change, Observation, Setpoints, Topology
+from simulators.plant import Bounds, Change, Inventory, Observation, Setpoints, Topology
 from simulators.snapshot import Snapshot
 from simulators.workload import Workload
 
@@ -96,6 +97,7 @@ class View:
     snapshot: Snapshot
     in_force: Setpoints
     topology: Topology
+    inventory: Inventory = field(default_factory=Inventory)
     bounds: Bounds = field(default_factory=Bounds)
     objective: Objective = field(default_factory=Objective)
     beliefs: Beliefs = field(default_factory=Beliefs)
@@ -110,6 +112,12 @@ class View:
 
     def capability(self, knob: str) -> Capability | None:
         return next((c for c in self.capabilities if c.knob == knob), None)
+
+
+def split_to(view: View, gpus_trainer: int) -> Setpoints:
+    """The wish for another split, the total in flight moved with the engines where it can be turned."""
+    wish = with_trainer(view.in_force, view.topology, gpus_trainer)
+    return wish if view.capability("max_in_flight") is not None else replace(wish, max_in_flight=None)
 
 
 class HoldCode(StrEnum):

@@ -60,6 +60,7 @@ def view_of(rules: Rules, state: State, seen: Observation) -> View:
         snapshot=seen.snapshot,
         in_force=seen.in_force,
         topology=rules.topology,
+        inventory=seen.inventory,
         bounds=rules.bounds,
         objective=rules.objective,
         beliefs=state.beliefs,

@@ -6,8 +6,9 @@ and that is the same under either setting: so work is compared, not rollouts,
     realised = (tokens/s after) / (tokens/s before) - 1
 
 (rollouts/s where no tokens are logged). A model fitted *after* the move would not do as the control: it would take the
-move's harm for drift. The error has the noise of both means, and what a token costs more in longer rollouts,
-LENGTH_DOUBT x |ln(length after / before)|; without tokens, UNKNOWN_DRIFT_FRAC.
+move's harm for drift. The error has the noise of both means, and for everything that drifted from outside a doubt,
+|ln(after / before)| times DOUBTS: what a token costs in longer rollouts, and how many were made for each one kept, is
+not known better. Without tokens, UNKNOWN_DRIFT_FRAC.
 A move is bad when its realised gain is negative beyond the error (80 %): it is reverted once, its knob is frozen, and
 the revert itself is judged and never reverted.
 # before 2.0 rollouts/s of 8k tokens, after 1.8 of 10k -> tokens/s +12.5 %, doubt 5.6 %: good, though the rate fell
@@ -27,8 +28,9 @@ from simulators.snapshot import Snapshot
 
 STEPS_MIN = 5
 """Steps after settling before a move is judged: fewer have no error to speak of."""
-LENGTH_DOUBT = 0.25
-"""Seconds per token grow with a power of the length between 0 and 1/2: decoding reads all of the context."""
+DOUBTS = {"length": 0.25, "outside": 0.25, "usable": 1.0}
+"""How far a drift of these may have changed the cost of a token: with a power between 0 and 1/2 for lengths (decoding
+reads all of the context) and seconds outside, in full for the share that is kept."""
 UNKNOWN_DRIFT_FRAC = 0.05
 """Without tokens the drift meanwhile is unknown by this much."""
 PATIENCE = 4.0
@@ -65,9 +67,9 @@ def realised_gain(before: Mapping[str, Level], after: Mapping[str, Level]) -> In
     unit = next((u for u in ("tokens", "rollouts") if u in before and u in after), None)
     if unit is None or before[unit].mean <= TINY:
         return None
-    doubt = UNKNOWN_DRIFT_FRAC
-    if unit == "tokens" and {"length"} <= before.keys() & after.keys():
-        doubt = LENGTH_DOUBT * abs(log(max(TINY, after["length"].mean) / max(TINY, before["length"].mean)))
+    shared = DOUBTS.keys() & before.keys() & after.keys()
+    doubt = sum(DOUBTS[name] * _shift(before[name], after[name]) for name in shared)
+    doubt += UNKNOWN_DRIFT_FRAC if unit == "rollouts" else 0.0
     ratio = after[unit].mean / before[unit].mean
     error = sqrt(_relative(before[unit]) ** 2 + _relative(after[unit]) ** 2 + doubt**2)
     half = CENTRAL_80 * error * ratio
@@ -84,6 +86,11 @@ def judged(probation: Probation, snapshot: Snapshot, now_s: float) -> tuple[Judg
     if gain is None:
         return Judgement.UNSURE, None
     return (Judgement.BAD if gain.high < 0.0 else Judgement.GOOD), gain
+
+
+def _shift(before: Level, after: Level) -> float:
+    """|ln(after / before)|."""
+    return abs(log(max(TINY, after.mean) / max(TINY, before.mean)))
 
 
 def _relative(known: Level) -> float:

@@ -27,6 +27,7 @@ GATED_MAX = 0.5
 
 REAL = ("oversampling_ratio", "staleness_bound")
 """Setpoints that need not be whole."""
+WORK = ("tokens", "rollouts", "length", "usable", "outside")
 WORK_STEPS = 20
 """The last so many steps of a stretch speak for it: more are another job, by drift."""
 RANGES = {name: (spec.low, spec.high) for name, spec in SIGNALS.items()}
@@ -79,17 +80,29 @@ def row_rate(values: Mapping[str, float]) -> float | None:
 
 
 def work(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> dict[str, Level]:
-    """What was trained in (since, until]: `tokens` and `rollouts` per second, and tokens a rollout (`length`)."""
-    series: dict[str, list[float]] = {"tokens": [], "rollouts": [], "length": []}
+    """What was done in (since, until], and what it was like.
+
+    `tokens` and `rollouts` trained per second; tokens of a rollout (`length`), share of the dispatched rollouts that
+    was kept (`usable`), seconds outside the model (`outside`): what drifts by itself.
+    """
+    series: dict[str, list[float]] = {name: [] for name in WORK}
     for row in kept_rows(snapshot, since_s, until_s):
-        tokens, batch, step = (row.values.get(name) for name in ("tokens_total", "batch_rollouts", "step_s"))
-        per_s = _over(batch, step, row.values.get("gen_samples_per_s"))
-        told = {"tokens": _over(tokens, step), "rollouts": per_s, "length": _over(tokens, batch)}
-        for name, value in told.items():
+        for name, value in _work(row.values).items():
             if value is not None:
                 series[name].append(value)
     levels = {name: level(values[-WORK_STEPS:]) for name, values in series.items()}
     return {name: found for name, found in levels.items() if found is not None}
+
+
+def _work(values: Mapping[str, float]) -> dict[str, float | None]:
+    tokens, batch, step = (values.get(name) for name in ("tokens_total", "batch_rollouts", "step_s"))
+    return {
+        "tokens": _over(tokens, step),
+        "rollouts": _over(batch, step, values.get("gen_samples_per_s")),
+        "length": _over(tokens, batch, values.get("resp_len_mean")),
+        "usable": _over(values.get("accepted"), values.get("dispatched")),
+        "outside": values.get("non_generation_mean_s"),
+    }
 
 
 def readings(values: Mapping[str, float], topology: Topology, batch: float | None) -> dict[str, Reading]:

@@ -42,8 +42,16 @@ def difference(now: Setpoints, then: Setpoints) -> Setpoints:
 
 
 def knobs_of(wish: Setpoints) -> tuple[str, ...]:
-    """The knobs that a wish turns: those of ACTED in their order, then single fields that are advice only."""
+    """The knobs that a wish turns: those of ACTED in their order, then single fields that are advice only.
+
+    What goes with the engines is part of the split: a total in flight (each engine has as many as before) and the GPUs
+    that decode, unless those that prefill change too.
+    """
     named = values(wish)
+    if any(part in named for part in ACTED[SPLIT]):
+        named.pop("max_in_flight", None)
+        if "gpus_prefill" not in named:
+            named.pop("gpus_decode", None)
     acted = tuple(knob for knob, parts in ACTED.items() if any(part in named for part in parts))
     owned = {part for knob in acted for part in ACTED[knob]}
     return (*acted, *(name for name in named if name not in owned))
@@ -75,6 +83,7 @@ def with_trainer(now: Setpoints, topology: Topology, gpus_trainer: int) -> Setpo
     """The wish that gives the trainer so many GPUs and the generator all others, in-flight per engine kept.
 
     Under a fixed total in flight more engines would only run emptier, so that total moves with them.
+    Of a generator with prefill engines the decoding ones take the change.
     # 64 : 192, 1536 in flight; 48 for the trainer -> 48 : 208, 1664 in flight
     """
     total = gpus(now)
@@ -84,6 +93,8 @@ def with_trainer(now: Setpoints, topology: Topology, gpus_trainer: int) -> Setpo
     wish = Setpoints(gpus_trainer=gpus_trainer, gpus_generator=generator)
     if now.engines is not None and topology.gpus_per_engine:
         wish = replace(wish, engines=generator // topology.gpus_per_engine)
+    if now.gpus_decode is not None:
+        wish = replace(wish, gpus_decode=max(0, now.gpus_decode + generator - now.gpus_generator))
     if now.max_in_flight is not None:
         wish = replace(wish, max_in_flight=max(1, round(now.max_in_flight * generator / now.gpus_generator)))
     return wish

@@ -4,10 +4,10 @@ from math import isfinite
 
 from policies.allocation import lattice
 from policies.beliefs import CENTRAL_80
-from policies.control import HoldCode
+from policies.control import HoldCode, split_to
 from policies.guardrails.case import OK, Case, Ruling
 from policies.objective import Constraint, violations
-from policies.settings import ACTED, SPLIT, gpus, merged, values, with_trainer
+from policies.settings import ACTED, SPLIT, gpus, merged, values
 from simulators.plant import TrainerResize
 from simulators.signals import TINY
 
@@ -74,7 +74,7 @@ def one_step(case: Case) -> Ruling:
         return OK
     near = max(between) if then < now else min(between)
     share = (near - now) / (then - now)
-    wish = merged(case.changes, with_trainer(case.view.in_force, case.view.topology, near))
+    wish = merged(case.changes, split_to(case.view, near))
     return Ruling(f"first one step: {now} to {near} trainer GPUs instead of {then}", None, wish, share)
 
 

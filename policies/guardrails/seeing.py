@@ -30,11 +30,14 @@ def fresh(case: Case) -> Ruling:
 
 
 def _engines(case: Case) -> int | None:
-    """Engines there are by the setting in force."""
-    now, size = case.view.in_force, case.view.topology.gpus_per_engine
-    if now.engines is not None or now.gpus_generator is None or not size:
+    """Engines that decode, by what is there, else by the setting in force."""
+    now, there, size = case.view.in_force, case.view.inventory, case.view.topology.gpus_per_engine
+    if now.engines is not None or not size:
         return now.engines
-    return now.gpus_generator // size
+    if now.gpus_decode is not None:
+        return now.gpus_decode // size
+    generator = there.gpus_generator if there.gpus_generator is not None else now.gpus_generator
+    return None if generator is None else generator // size
 
 
 def clear(case: Case) -> Ruling:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 from policies.allocation import lattice
 from policies.base import Interval
-from policies.control import Hold, Memory, Proposal, View
+from policies.control import Hold, Memory, Proposal, View, split_to
 from policies.laws.parameters import demand_bounds, within
-from policies.settings import SPLIT, with_trainer
+from policies.settings import SPLIT
 from simulators.plant import Mode
 from simulators.signals import TINY
 
@@ -66,7 +66,7 @@ class Lending:
     def _lent(self, view: View, home: int, enough: bool, memory: Memory) -> Proposal | Hold:
         if not enough:
             return Hold("lent: the next batch is not ready", memory=memory)
-        wish = with_trainer(view.in_force, view.topology, home)
+        wish = split_to(view, home)
         step = (home - (view.in_force.gpus_trainer or home)) / max(1, home)
         return Proposal(wish, "the next batch is ready: GPUs go back", Interval(step / 2.0, step, step), memory)
 
@@ -81,7 +81,7 @@ class Lending:
         if saved_s <= cost_s:
             return Hold(f"lending saves {saved_s:.1f} s a step and a switch costs {cost_s:.1f} s", memory=memory)
         share = saved_s / max(TINY, view.snapshot.get("step_s") or 1.0)
-        proposal = Proposal(with_trainer(view.in_force, view.topology, lent), "the trainer waits: lend one step")
+        proposal = Proposal(split_to(view, lent), "the trainer waits: lend one step")
         return replace(proposal, gain_frac=Interval(share / 2.0, share, share), memory=memory)
 
     def _switch_s(self, view: View) -> float:

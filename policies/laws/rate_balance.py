@@ -15,9 +15,9 @@ from math import exp, sqrt
 from policies.allocation import lattice
 from policies.base import Interval
 from policies.beliefs import CENTRAL_80, Belief
-from policies.control import Hold, Proposal, View
+from policies.control import Hold, Proposal, View, split_to
 from policies.laws.parameters import demand_bounds, within
-from policies.settings import gpus, with_trainer
+from policies.settings import gpus
 from simulators.plant import Mode
 
 EXPONENT_SHARE = 0.75
@@ -56,7 +56,7 @@ class RateBalance:
             return Hold(f"gap {gap:+.0%}, but no legal split is better than {now.gpus_trainer} : {now.gpus_generator}")
         linear = self._slower(view, best) / self._slower(view, now.gpus_trainer) - 1.0
         words = f"generator over trainer rate {gap:+.0%}: {best} GPUs to the trainer predict {linear:+.0%}"
-        return Proposal(with_trainer(now, view.topology, best), words, claimed(linear, generator, trainer))
+        return Proposal(split_to(view, best), words, claimed(linear, generator, trainer))
 
     def _slower(self, view: View, gpus_trainer: int) -> float:
         """The job's rate at a split, were both sides linear."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from policies.base import Interval
-from policies.control import Hold, Proposal, View
-from policies.settings import difference, merged, values, with_trainer
+from policies.control import Hold, Proposal, View, split_to
+from policies.settings import difference, merged, values
 from simulators.plant import Setpoints
 
 
@@ -26,7 +26,7 @@ class Static:
         if self.gpus_trainer is not None:
             if view.in_force.gpus_trainer is None or view.in_force.gpus_generator is None:
                 return Hold("the split in force is not known")
-            wish = merged(with_trainer(view.in_force, view.topology, self.gpus_trainer), wish)
+            wish = merged(split_to(view, self.gpus_trainer), wish)
         left = difference(view.in_force, merged(view.in_force, wish))
         if not values(left):
             return Hold("static: the stated setting is in force")

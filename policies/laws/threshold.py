@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from policies.allocation import lattice
 from policies.base import Interval
-from policies.control import Hold, Memory, Proposal, View
+from policies.control import Hold, Memory, Proposal, View, split_to
 from policies.laws.parameters import demand_bounds, within
-from policies.settings import gpus, with_trainer
+from policies.settings import gpus
 from simulators.plant import Mode
 from simulators.snapshot import Snapshot
 
@@ -85,7 +85,7 @@ def _step(view: View, towards_generator: bool) -> Proposal | Hold:
         return Hold(f"no legal split beyond {now} trainer GPUs that way")
     to, waiting = ("generator", "trainer") if towards_generator else ("trainer", "generator")
     words = f"the {waiting} waits too long: {abs(near - now)} GPUs to the {to}"
-    return Proposal(with_trainer(view.in_force, view.topology, near), words)
+    return Proposal(split_to(view, near), words)
 
 
 def one_step_gain(view: View, step: Proposal, idle: float) -> Interval:

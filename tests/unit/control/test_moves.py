@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.moves import Move, Scene, Stage, advanced, answered, back, due, order_of, path_of
-from policies.settings import gpus, merged, met, values
+from policies.settings import SPLIT, gpus, knobs_of, merged, met, values, with_trainer
 from simulators.plant import Setpoints, Status
-from tests.plants import START
+from tests.plants import START, TOPOLOGY
 
 TO_GENERATOR = Setpoints(gpus_trainer=48, gpus_generator=208, max_in_flight=1664)
 TO_TRAINER = Setpoints(gpus_trainer=80, gpus_generator=176, max_in_flight=1408)
@@ -142,3 +142,12 @@ def test_whatever_the_plant_does_the_move_ends_and_no_gpu_is_invented(
         assert met(plant.setpoints, changes)
     if now.stage is Stage.UNDONE:
         assert plant.setpoints == START
+
+
+def test_decoding_engines_take_the_change_of_a_disaggregated_generator() -> None:
+    now = Setpoints(gpus_trainer=96, gpus_generator=160, gpus_prefill=64, gpus_decode=96)
+    wish = with_trainer(now, TOPOLOGY, 88)
+    assert (wish.gpus_generator, wish.gpus_prefill, wish.gpus_decode) == (168, None, 104)
+    assert knobs_of(wish) == (SPLIT,)
+    assert [s.gpus_decode for s in path_of(now, wish)] == [96, 96, 104]
+    assert [s.gpus_decode for s in path_of(now, with_trainer(now, TOPOLOGY, 104))] == [96, 88, 88]
