@@ -55,8 +55,9 @@ format: $(STAMP) ## put the code into its format and fix what the linter can
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-docs: $(STAMP) ## write docs/signals.md anew from the code's own tables
+docs: $(STAMP) ## write docs/signals.md, docs/scenarios.md and the scenarios' JSON Schema anew from the code
 	$(PY) -m tools.signals --write
+	$(PY) -m tools.scenarios --write
 
 readme: $(STAMP) ## run the commands shown in README.md and write their real output into it
 	$(PY) -m tools.readme --write

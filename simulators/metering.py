@@ -19,13 +19,14 @@ SCATTERED = ("s", "tokens", "1", "tokens/s")
 
 
 def signals_of(delta: Counters, job: Job, step: int) -> dict[str, float]:
-    """Signals of the trainer step number `step`, in which the counters grew by `delta`; none where it has no number."""
+    """Signals of the `step`-th trainer step of a process, in which the counters grew by `delta`; none where it has no number."""
     seconds = delta.now_s
     found = {
         **_step(delta, job, seconds, step),
         **_flow(delta, job, seconds),
         **_rollouts(delta),
         **_engines(delta, job, seconds),
+        **_sandboxes(delta, job, seconds),
     }
     return _with_rates({name: value for name, value in found.items() if value is not None})
 
@@ -34,8 +35,8 @@ def _step(delta: Counters, job: Job, seconds: float, step: int) -> dict[str, flo
     """Where the trainer's time went. What is neither training nor publication, validation or checkpoint is waiting."""
     trainer, knobs = job.stations.trainer, job.setpoints
     seldom = {
-        "validation_s": trainer.validation_s if _falls(step, knobs.validation_interval) else 0.0,
-        "checkpoint_s": trainer.checkpoint_s if _falls(step, knobs.checkpoint_interval) else 0.0,
+        "validation_s": trainer.validation_s if _falls(step - 1, knobs.validation_interval) else 0.0,
+        "checkpoint_s": trainer.checkpoint_s if _falls(step - 1, knobs.checkpoint_interval) else 0.0,
     }
     return {
         "step_s": seconds,
@@ -47,7 +48,8 @@ def _step(delta: Counters, job: Job, seconds: float, step: int) -> dict[str, flo
 
 
 def _falls(step: int, interval: int | None) -> bool:
-    return interval is not None and step % interval == 0
+    """What falls due after a step is spent at the start of the next one."""
+    return interval is not None and step > 0 and step % interval == 0
 
 
 def _flow(delta: Counters, job: Job, seconds: float) -> dict[str, float | None]:
@@ -101,6 +103,32 @@ def _engines(delta: Counters, job: Job, seconds: float) -> dict[str, float | Non
         "generator_util_frac": None if rate is None else min(1.0, rate / capacity),
         "tpot_s": _over(delta.area_resident, delta.decoded_tokens),
         "decode_tokens_per_s": rate,
+        "prompt_tokens_per_s": _over(delta.prefilled_tokens, seconds),
+        "prefix_hit_frac": _over(delta.prefix_tokens, delta.prefix_tokens + delta.prefilled_tokens),
+        "preemptions_per_s": _over(delta.preempted, seconds),
+        "kv_usage_frac": _kv_usage(delta, job, made.counts.engines, seconds),
+    }
+
+
+def _kv_usage(delta: Counters, job: Job, engines: int, seconds: float) -> float | None:
+    pool = job.stations.engine.kv_tokens
+    used = _over(delta.context_area, seconds)
+    return None if pool is None or used is None else min(1.0, used / (pool * engines))
+
+
+def _sandboxes(delta: Counters, job: Job, seconds: float) -> dict[str, float | None]:
+    """Waits are those of the starts of this step; how many wait follows from them by Little's law."""
+    fleet = job.stations.sandboxes
+    if fleet is None:
+        return {}
+    quota = job.setpoints.sandbox_quota or fleet.live_limit
+    pending = min(delta.box_wait_s, delta.area_in_flight) / max(seconds, TINY)
+    return {
+        "sandbox_start_s": _over(delta.box_wait_s, delta.boxes_started),
+        "sandbox_fail_frac": _over(delta.boxes_failed, delta.boxes_started),
+        "sandbox_pending": pending,
+        "sandbox_active": max(0.0, delta.area_in_flight / max(seconds, TINY) - pending),
+        "sandbox_quota": None if quota is None else float(quota),
     }
 
 

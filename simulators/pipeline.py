@@ -4,7 +4,7 @@ It keeps two records of the run: what truly happened (`log`), and what the job's
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf
 
 from simulators.drift import By, Shape
@@ -120,15 +120,17 @@ class SimulatedPlant:
     def _start(self, job: Job) -> None:
         """A fresh process: nothing in flight, nothing waiting. After a restart it draws other groups."""
         self._simulation = Simulation(job, self._seed + 7919 * self._restarts)
-        self._counted = self._simulation.counters()
+        self._counted, self._paid_sync_s = self._simulation.counters(), 0.0
         self._step_began_s = self._epoch_s
 
     def _note_step(self) -> None:
         counters = self._simulation.counters()
-        delta = counters - self._counted
+        # The pause after a step is counted where it is decided, at the end of that step, and spent in the next one.
+        delta = replace(counters - self._counted, sync_s=self._counted.sync_s - self._paid_sync_s)
+        self._paid_sync_s = self._counted.sync_s
         self._counted, self._step_began_s = counters, self.now_s
         outages = [e for e in active(self.scenario.event, self._at()) if e.kind is EventKind.METRICS_OUTAGE]
-        row = Row(signals_of(delta, self._job, self.step), self.step, self.now_s)
+        row = Row(signals_of(delta, self._job, self._simulation.step), self.step, self.now_s)
         self.log.append(StepLog(row, float(delta.useful), delta.waste, self._job, not outages))
 
     def _at(self) -> dict[By, float]:

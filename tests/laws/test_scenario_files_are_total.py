@@ -94,9 +94,9 @@ def read(text: str) -> Scenario | None:
     try:
         return parse(text, "some.toml")
     except ConfigError as error:
-        assert str(error).startswith("some.toml:")
-        assert "\n" not in str(error).strip() or "not valid TOML" in str(error)
-        return None
+        said = str(error)
+    assert said.startswith("some.toml:")
+    return None
 
 
 @EVERY
@@ -118,11 +118,7 @@ def test_what_is_accepted_runs_or_is_refused_with_its_key(text: str, seed: int) 
     if scenario is None:
         return
     short = replace(scenario, horizon=Horizon(steps=3, seconds=3e4))
-    try:
-        plant = simulate(short, seed)
-    except ValueError as error:
-        assert "=" in str(error)
-        return
+    plant = simulate(short, seed)
     assert plant.done
     assert [log.row.values["step_s"] >= 0.0 for log in plant.log] == [True] * len(plant.log)
     assert all(0.0 <= log.useful <= log.row.values["accepted"] for log in plant.log)

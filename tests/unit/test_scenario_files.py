@@ -82,7 +82,8 @@ MISTAKES = [
     ("slots = 32", "slots = 0", 24, "stations.engine.slots=0 must be at least 1"),
     ("[1, 0.0102]", "[1, 0.0]", 25, "must hold positive seconds"),
     ("steps = 10", "seconds = 0", 5, "must be positive"),
-    ("batch_rollouts = 64", "batch_rollouts = 64\nfilter_zero_adv = true\n[workload.solve]\nalways_frac = 1.0", None, ""),
+    ("overlapped", "engine", 8, "must be serial or overlapped"),
+    ("64\n", "64\nfilter_zero_adv = true\n[workload.solve]\nnever_frac = 1.0\n", 18, "no batch ever fills"),
     # Impossible stories.
     ("sigma\"", "sigmo\"", 32, "leads nowhere at 'sigmo': there is one of mean_tokens, sigma"),
     ("to = 1.0\nend = 5", "to = 1.0\nstart = 9\nend = 5", 35, "must be after start=9"),

@@ -15,8 +15,8 @@ from policies.recommendations import advise
 from simulators.event_model import EventModel
 from simulators.event_state import Job
 from simulators.model import Prediction
-from simulators.pipeline import simulate
-from simulators.scenario import job_at
+from simulators.pipeline import SimulatedPlant, simulate
+from simulators.scenario import Scenario, job_at
 from tuner.answers import to_json
 from tuner.commands.base import screen_for
 from tuner.errors import ConfigError
@@ -24,8 +24,10 @@ from tuner.report.progress import Progress, simulated
 from tuner.report.simulated import Run, build, render
 from tuner.scenario_files import Named, load, shipped, text_of, with_settings
 
-LEVER_BATCHES, LEVER_WARM_UP = 60, 20
-"""Trainer steps of one answer to what would help: a standard error near 1 %."""
+LEVER_TURNS = 3e6
+"""Model calls that one answer to what would help may simulate: seconds each."""
+LEVER_STEPS, LEVER_WARM_UP = (40, 300), 20
+"""Fewest and most trainer steps of such an answer: standard errors of 1 to 3 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +66,30 @@ def _run(named: Named, wish: Wish) -> Run:
             plant = simulate(scenario, wish.seed, progress)
         seen = plant.observe(plant.now_s)
         advice = advise(scenario.topology, seen.in_force, seen.snapshot, scenario.bounds) if plant.log else None
-        found: tuple[Lever, ...] = ()
-        if wish.levers and advice is not None and plant.stopped is None:
-            job = job_at(scenario, plant.step, plant.now_s, seen.in_force)
-            found = levers(job, advice.split_curve, _asker(wish.seed))
+        found = told_levers(scenario, plant, wish.seed) if wish.levers else ()
     except ValueError as error:
         raise ConfigError(f"{named.path}: cannot be simulated: {error}") from None
     headline = None if advice is None else advice.diagnosis.headline
     return Run(named.name, named.path, scenario, wish.seed, wish.settings, plant, headline, found)
 
 
-def _asker(seed: int) -> Ask:
+def told_levers(scenario: Scenario, plant: SimulatedPlant, seed: int) -> tuple[Lever, ...]:
+    """What would help the job as it is at the end of its run; nothing for one that stands still."""
+    if plant.stopped is not None or not plant.log:
+        return ()
+    seen = plant.observe(plant.now_s)
+    advice = advise(scenario.topology, seen.in_force, seen.snapshot, scenario.bounds)
+    job = job_at(scenario, plant.step, plant.now_s, seen.in_force)
+    per_step = plant.log[-1].row.values["dispatched"] * plant.log[-1].row.values.get("turns_mean", 1.0)
+    fewest, most = LEVER_STEPS
+    return levers(
+        job, advice.split_curve, _asker(seed, max(fewest, min(most, round(LEVER_TURNS / max(1.0, per_step)))))
+    )
+
+
+def _asker(seed: int, steps: int) -> Ask:
     def ask(job: Job) -> Prediction:
-        model = EventModel(job.stations, seed, LEVER_BATCHES, warm_up_batches=LEVER_WARM_UP)
+        model = EventModel(job.stations, seed, steps, warm_up_batches=LEVER_WARM_UP)
         return model.predict(job.topology, job.workload, job.setpoints)
 
     return ask

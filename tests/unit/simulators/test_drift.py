@@ -1,6 +1,7 @@
 """Drift: each shape starts where the file says, arrives where it should, and touches nothing else."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_before_its_start_and_after_its_end_a_drift_stands_still(shape: Shape) -
 def test_a_drift_never_turns_back_and_never_jumps(shape: Shape) -> None:
     drift = Drift("x", shape, to=30.0, end=1000.0)
     way = [drifted(drift, 10.0, float(at)) for at in range(1001)]
-    steps = [b - a for a, b in zip(way, way[1:], strict=False)]
+    steps = [b - a for a, b in pairwise(way)]
     assert min(steps) >= 0.0
     assert max(steps) < 0.1
 
