@@ -87,7 +87,7 @@ def warmed(policy: Policy) -> State:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     POLICIES,
     st.lists(st.tuples(hostile(), st.lists(COMMANDS, max_size=2)), min_size=1, max_size=4),
@@ -114,7 +114,7 @@ def test_any_signal_gives_a_possible_order_or_a_hold_with_a_reason(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(hostile())
 def test_one_hostile_look_in_the_middle_of_a_move_orders_nothing_new(seen: Observation) -> None:
     state = State(mode=ControlMode.AUTO)
@@ -199,9 +199,9 @@ def test_the_state_stays_small_however_long_it_runs() -> None:
     """After two days it is no larger than after one, though moves, notes and forecasts went through it."""
     sizes, state = [], State(mode=ControlMode.AUTO)
     plant = FluidPlant(generator_factor=lambda t: 1.5 if (t // 7200) % 2 else 1.0, noise=0.05)
-    for i in range(1, 5761):
-        state, _ = tick(rules(freeze_s=600.0), state, plant.observe(30.0 * i), (), 30.0 * i)
-        if i in (2880, 5760):
+    for i in range(1, 1441):
+        state, _ = tick(rules(freeze_s=600.0), state, plant.observe(120.0 * i), (), 120.0 * i)
+        if i in (720, 1440):
             sizes.append(len(encoded_state(state)))
     assert sizes[1] < 1.2 * sizes[0]
     assert sizes[1] < 20_000
@@ -209,15 +209,15 @@ def test_the_state_stays_small_however_long_it_runs() -> None:
 
 @pytest.mark.slow
 def test_memory_is_flat() -> None:
-    seen = recorded(150)
+    seen = recorded(100)
     thousand_ticks(seen)
     tracemalloc.start()
     gc.collect()
     before = tracemalloc.get_traced_memory()[0]
     state = State()
-    for round_ in range(10):
+    for round_ in range(5):
         for look in seen:
-            at_s = look.time_s + 4500.0 * round_
+            at_s = look.time_s + 3000.0 * round_
             state, _ = tick(rules(), state, replace(look, time_s=at_s), (), at_s)
     gc.collect()
     grown = tracemalloc.get_traced_memory()[0] - before
