@@ -153,6 +153,10 @@ class Inventory:
 
     gpus_trainer: int | None = None
     gpus_generator: int | None = None
+    engines_current: int | None = None
+    """Engines that answer *and* serve the version last published: a new engine may never be given the weights."""
+    syncing: bool = False
+    """A weight sync is under way: whoever acts now aborts rollouts or hangs the update."""
 
 
 @dataclass(frozen=True, slots=True)

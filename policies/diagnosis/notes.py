@@ -58,6 +58,7 @@ NOTES: Mapping[str, NoteSpec] = {
         INFO, "Skipped files", "files of a folder that hold no metrics, or older copies of others"
     ),
     "too-many-files": NoteSpec(INFO, "Too many files", "only the first files of a folder are read"),
+    "no-observation": NoteSpec(INFO, "No observation", "the plant failed as it was observed; nothing is decided on it"),
     "unreadable": NoteSpec(INFO, "Unreadable", "a path cannot be opened, unpacked or listed"),
     "unreadable-file": NoteSpec(INFO, "Unreadable file", "a small file (summary, metadata) does not read; left out"),
     "unreadable-source": NoteSpec(INFO, "Unreadable source", "a source broke off with an error; the others are used"),

@@ -1,0 +1,199 @@
+"""What becomes of a decided move: its legs while it walks, its probation once it has arrived, its undoing when bad."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from policies.base import Direction, Interval
+from policies.control import Action, Capability, Decision, HoldCode, Outcome, View
+from policies.guardrails.case import Freeze, PastMove
+from policies.health import baseline, shifted
+from policies.moves import Move, Scene, Stage, advanced, answered, back, order_of, path_of
+from policies.probation import Judgement, Probation, judged
+from policies.readings import settling_s, work
+from policies.rules import Rules
+from policies.scorecard import void_forecasts
+from policies.settings import difference, direction, knobs_of, merged
+from policies.state import RECENT_MOVES, State, Undertaking
+from simulators.plant import Observation, Receipt, Setpoints, Topology
+
+LEG_LIMIT_S = 300.0
+"""A leg has at least this long."""
+LEG_LIMIT_ACTUATIONS = 3.0
+"""And so many times what it is known to take."""
+
+Conducted = tuple[State, Decision]
+
+
+def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: Decision) -> Conducted:
+    """The state with a new move, and the decision with its first order."""
+    knobs = knobs_of(changes)
+    actuation = max((actuation_s(rules, state, knob) for knob in knobs), default=0.0)
+    move = Move(
+        decision.decision_id,
+        path_of(view.in_force, changes),
+        begun_s=view.now_s,
+        since_s=view.now_s,
+        leg_limit_s=max(LEG_LIMIT_S, LEG_LIMIT_ACTUATIONS * actuation),
+        settle_s=settling_s(view.snapshot, view.in_force, actuation),
+        reason=decision.reason,
+    )
+    task = Undertaking(
+        knobs,
+        decision.gain_frac,
+        work(view.snapshot, state.moved_s, view.now_s),
+        baseline(view.snapshot, view.now_s),
+    )
+    state = replace(
+        state,
+        move=move,
+        undertaking=task,
+        wanted=None,
+        asked=None,
+        scorecard=void_forecasts(state.scorecard),
+        recent=(*state.recent, *_past(view, changes, knobs))[-RECENT_MOVES:],
+    )
+    order = order_of(move, Scene(view.now_s, view.in_force))
+    return state, replace(decision, action=Action.APPLY, decision_id=order_id(move), order=order, changes=changes)
+
+
+def walked(rules: Rules, state: State, seen: Observation, move: Move) -> Conducted:
+    """One look at a move under way: its next order, or its end."""
+    scene = Scene(seen.time_s, seen.in_force, seen.inventory.syncing, _unready(rules.topology, seen, move))
+    after = advanced(move, scene)
+    state = _timed(state, move, after)
+    if after.ended:
+        return _ended(rules, state, seen, after)
+    state, order = replace(state, move=after), order_of(after, scene)
+    where = f"{after.stage} {after.at} of {len(after.path) - 1}"
+    why = f"{where}: {after.why_back or after.reason}"
+    if order is None:
+        return state, held(state, seen.time_s, HoldCode.MOVING, f"{why}; waiting for {_awaited(after, scene)}")
+    decision = Decision(order_id(after), seen.time_s, Action.APPLY, why, order=order)
+    return state, replace(decision, changes=difference(after.origin, after.goal))
+
+
+def on_probation(
+    rules: Rules, state: State, view: View, probation: Probation
+) -> tuple[State, Decision | None, Outcome | None]:
+    """One look at a move that is being judged; no decision when the judgement leaves room for a new proposal."""
+    alarm = shifted(probation.health, view.snapshot, probation.since_s) or ""
+    if alarm:
+        state = replace(state, alarm=alarm)
+    touched = [k for k in probation.knobs if (c := view.capability(k)) is not None and c.data_changing]
+    verdict, gain = judged(probation, view.snapshot, view.now_s)
+    good = None if verdict is Judgement.UNSURE else verdict is Judgement.GOOD
+    outcome = Outcome(probation.move.decision_id, good, probation.predicted, gain)
+    if alarm and touched:
+        return (*_reverted(rules, state, view, probation, alarm), replace(outcome, good=False))
+    if verdict is Judgement.BAD and gain is not None:
+        return (*_reverted(rules, state, view, probation, f"realised gain {_words(gain)}"), outcome)
+    if verdict is Judgement.WAIT:
+        words = f"{probation.move.decision_id} is being judged for {view.now_s - probation.since_s:.0f} s"
+        return state, held(state, view.now_s, HoldCode.PROBATION, words), None
+    proved = state.good_moves + (good is True and not probation.revert)
+    return replace(state, probation=None, good_moves=proved), None, outcome
+
+
+def noted(state: State, receipt: Receipt) -> State:
+    """The state after the plant's answer to an order of the move under way; other answers change nothing."""
+    if state.move is None or receipt.decision_id != order_id(state.move):
+        return state
+    return replace(state, move=answered(state.move, receipt.status))
+
+
+def held(state: State, now_s: float, code: HoldCode, reason: str) -> Decision:
+    return Decision(f"d{state.tick}", now_s, Action.HOLD, reason, code)
+
+
+def order_id(move: Move) -> str:
+    """One name for each leg, the same however often it is ordered."""
+    return f"{move.decision_id}.{move.at}" + "b" * (move.stage is Stage.BACK)
+
+
+def actuation_s(rules: Rules, state: State, knob: str) -> float:
+    """What turning this knob takes: as measured, else the actuator's prior."""
+    prior = next((c.actuation_s for c in _of(rules.capabilities, knob)), 0.0)
+    return state.actuation_s.get(knob, prior)
+
+
+def _ended(rules: Rules, state: State, seen: Observation, move: Move) -> Conducted:
+    task = state.undertaking or Undertaking(())
+    state = replace(state, move=None, undertaking=None, moved_s=seen.time_s, wanted=None)
+    base = state.accepted or seen.in_force
+    match move.stage:
+        case Stage.DONE:
+            state = replace(state, accepted=merged(base, move.goal))
+            if rules.probation:
+                state = replace(state, probation=_probation(move, task, seen.time_s))
+            return state, held(state, seen.time_s, HoldCode.PROBATION, f"{move.decision_id} is done: {move.reason}")
+        case Stage.UNDONE:
+            state = replace(state, accepted=merged(base, move.origin))
+            words = f"{move.decision_id} is undone: {move.why_back}"
+        case _:
+            state = replace(state, accepted=seen.in_force)
+            words = f"{move.decision_id} is stuck, and what is in force is adopted: {move.why_back}"
+    state = _frozen(rules, state, task.knobs, seen.time_s, move.why_back or words)
+    return state, held(state, seen.time_s, HoldCode.FROZEN, words)
+
+
+def _probation(move: Move, task: Undertaking, now_s: float) -> Probation:
+    return Probation(move, task.knobs, now_s, task.predicted, task.before, task.health, task.revert)
+
+
+def _reverted(rules: Rules, state: State, view: View, probation: Probation, why: str) -> Conducted:
+    """Back to where the move came from, once; a revert that fails too, or a paused knob, only freezes."""
+    state = _frozen(rules, replace(state, probation=None), probation.knobs, view.now_s, why)
+    paused = [p for p in state.pauses if p.knob is None or p.knob in probation.knobs]
+    if probation.revert or paused:
+        return state, held(state, view.now_s, HoldCode.FROZEN, f"{probation.move.decision_id} failed: {why}")
+    move = back(probation.move, view.now_s, why)
+    task = Undertaking(probation.knobs, revert=True)
+    state = replace(state, move=move, undertaking=task, scorecard=void_forecasts(state.scorecard))
+    order = order_of(move, Scene(view.now_s, view.in_force))
+    words = f"{move.decision_id} is reverted: {why}"
+    return state, Decision(order_id(move), view.now_s, Action.APPLY, words, order=order)
+
+
+def _frozen(rules: Rules, state: State, knobs: Iterable[str], now_s: float, why: str) -> State:
+    live = tuple(f for f in state.freezes if f.until_s > now_s)
+    return replace(state, freezes=(*live, *(Freeze(knob, now_s + rules.freeze_s, why) for knob in knobs)))
+
+
+def _timed(state: State, before: Move, after: Move) -> State:
+    """Remember what the way to the goal took: measured from the order, not from the end of a pause."""
+    if before.stage is not Stage.WALK or after.stage is not Stage.VERIFY or state.undertaking is None:
+        return state
+    took = after.since_s - before.begun_s
+    known = {knob: max(took, state.actuation_s.get(knob, 0.0)) for knob in state.undertaking.knobs}
+    return replace(state, actuation_s={**state.actuation_s, **known})
+
+
+def _unready(topology: Topology, seen: Observation, move: Move) -> str:
+    """Why the engines do not all serve the current version; empty where they do, or where nobody counts them."""
+    serving, wanted = seen.inventory.engines_current, move.goal.engines
+    if wanted is None and move.goal.gpus_generator is not None and topology.gpus_per_engine:
+        wanted = move.goal.gpus_generator // topology.gpus_per_engine
+    if serving is None or wanted is None or serving >= wanted:
+        return ""
+    return f"{serving} of {wanted} engines serve the current version"
+
+
+def _awaited(move: Move, scene: Scene) -> str:
+    if scene.syncing:
+        return "the end of a weight sync"
+    if move.stage is Stage.SETTLE:
+        return f"{max(0.0, move.settle_s - (scene.now_s - move.since_s)):.0f} s of settling"
+    return scene.unready or "the new setting"
+
+
+def _past(view: View, changes: Setpoints, knobs: Iterable[str]) -> list[PastMove]:
+    turned = [(knob, direction(view.in_force, changes, knob)) for knob in knobs]
+    return [PastMove(view.now_s, knob, way) for knob, way in turned if way is not Direction.SET]
+
+
+def _of(capabilities: Iterable[Capability], knob: str) -> list[Capability]:
+    return [c for c in capabilities if c.knob == knob]
+
+
+def _words(gain: Interval) -> str:
+    return f"{gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%})"

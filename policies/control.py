@@ -1,0 +1,268 @@
+"""The words of control: all that an author of a policy, a guardrail or an actuator needs. Data only.
+
+Observation -> View -> Proposal or Hold -> (guardrails) -> (gate) -> Decision -> Receipt.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import inf
+from typing import Protocol
+
+from policies.base import Direction, Interval
+from policies.beliefs import Beliefs
+from policies.objective import Objective
+from policies.settings import with_trainer
+from simulators.model import PlantModel
+from simulators.plant import Bounds, Change, Inventory, Observation, Setpoints, Topology
+from simulators.snapshot import Snapshot
+from simulators.workload import Workload
+
+Memory = Mapping[str, float | str]
+"""What a policy wants to know again at its next tick; it becomes part of the state."""
+
+
+class ControlMode(StrEnum):
+    """How far the controller may go."""
+
+    OBSERVE = "observe"
+    """It watches and learns; nobody is told what to do."""
+    ADVISE = "advise"
+    """It says what it would do."""
+    APPROVE = "approve"
+    """It asks; a person confirms."""
+    AUTO = "auto"
+    """It acts, knob by knob, once its forecasts have earned it."""
+
+
+class CommandKind(StrEnum):
+    PAUSE = "pause"
+    RESUME = "resume"
+    APPROVE = "approve"
+    MODE = "mode"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What a person (or a kill file) tells the controller; of no knob: all of them, of no direction: both."""
+
+    kind: CommandKind
+    knob: str | None = None
+    direction: Direction | None = None
+    decision_id: str | None = None
+    """Of an approval."""
+    mode: ControlMode | None = None
+    """Of a change of mode."""
+    author: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """What an actuator can do to one knob."""
+
+    knob: str
+    change: Change = Change.HOT
+    actuation_s: float = 0.0
+    """From the order until it is in force: a prior until it is measured."""
+    cost_s: float = 0.0
+    """What one change costs, in seconds of the whole job's work: restarts, lost trainer time, aborted tokens."""
+    data_changing: bool = False
+    """True when it changes which rollouts are trained: in `auto` only where listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One plausible job: a model with its workload. Several from a posterior are equally likely."""
+
+    model: PlantModel
+    workload: Workload
+    structure: str = "calibrated"
+    """Draws of another name come from a structurally different model (a hidden tail, linear rates, serial)."""
+
+
+class Modeller(Protocol):
+    """Calibrated models of the job at hand. Pure: the same observation and seed give the same draws."""
+
+    def central(self, seen: Observation) -> Draw | None: ...
+
+    def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that a policy may know. A decision is a function of this and nothing else."""
+
+    now_s: float
+    snapshot: Snapshot
+    in_force: Setpoints
+    topology: Topology
+    inventory: Inventory = field(default_factory=Inventory)
+    bounds: Bounds = field(default_factory=Bounds)
+    objective: Objective = field(default_factory=Objective)
+    beliefs: Beliefs = field(default_factory=Beliefs)
+    pending: Setpoints | None = None
+    """Ordered and not yet in force."""
+    capabilities: tuple[Capability, ...] = ()
+    horizon_s: float = inf
+    """What is left of the run, or the half-life of its drift where that is shorter: later gains do not count."""
+    model: PlantModel | None = None
+    workload: Workload | None = None
+    memory: Memory = field(default_factory=dict)
+
+    def capability(self, knob: str) -> Capability | None:
+        return next((c for c in self.capabilities if c.knob == knob), None)
+
+
+def split_to(view: View, gpus_trainer: int) -> Setpoints:
+    """The wish for another split, the total in flight moved with the engines where it can be turned."""
+    wish = with_trainer(view.in_force, view.topology, gpus_trainer)
+    return wish if view.capability("max_in_flight") is not None else replace(wish, max_in_flight=None)
+
+
+class HoldCode(StrEnum):
+    """Why nothing is done: the closed set that metrics and alerts count."""
+
+    POLICY = "policy"
+    """The control law wants nothing."""
+    STOPPED = "stopped"
+    PAUSED = "paused"
+    OBSERVING = "observing"
+    MOVING = "moving"
+    """A move is under way: its next leg is awaited."""
+    PROBATION = "probation"
+    """A move is being judged."""
+    STALE = "stale"
+    """No evidence, or too old, or of too few."""
+    BLANKED = "blanked"
+    """A weight sync, an evaluation, a checkpoint or a start-up is in the picture."""
+    UNHEALTHY = "unhealthy"
+    """The model's learning is in doubt."""
+    ILLEGAL = "illegal"
+    BOUND = "bound"
+    """A hard bound: staleness, bias, quota."""
+    DONOR = "donor"
+    """The side that gives would become the slower one."""
+    STEP = "step"
+    DEADBAND = "deadband"
+    UNCONFIRMED = "unconfirmed"
+    SETTLING = "settling"
+    PAYBACK = "payback"
+    OSCILLATION = "oscillation"
+    FROZEN = "frozen"
+    BUDGET = "budget"
+    GATE = "gate"
+    """The models do not confirm the gain."""
+    LOCKED = "locked"
+    """`auto` has not been earned for this knob."""
+    FOREIGN = "foreign"
+    """Somebody else turned a knob."""
+    FAULT = "fault"
+    """The control law itself failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a policy would change, and why. May be wrong: the guardrails and the gate come after it."""
+
+    changes: Setpoints
+    """Only what changes; `None` stays."""
+    reason: str
+    gain_frac: Interval | None = None
+    """Predicted gain of the objective, as a share of now."""
+    memory: Memory = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _demand_reason(self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The null proposal; doing nothing is a decision and has a reason."""
+
+    reason: str
+    code: HoldCode = HoldCode.POLICY
+    memory: Memory = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _demand_reason(self.reason)
+
+
+def _demand_reason(reason: str) -> None:
+    if not reason.strip():
+        raise ValueError("a proposal and a hold need a reason: say in one sentence, with numbers, why")
+
+
+class Policy(Protocol):
+    """A control law: pure, with its parameters as fields of a frozen dataclass."""
+
+    def decide(self, view: View) -> Proposal | Hold: ...
+
+
+@dataclass(frozen=True, slots=True)
+class GuardStep:
+    """What one guardrail said."""
+
+    guard: str
+    passed: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateVerdict:
+    """What the models said: how likely the move gains more than it costs."""
+
+    passed: bool
+    reason: str
+    probability: float | None = None
+    """Of gain over cost among the calibrated draws."""
+    gain_frac: Interval | None = None
+    draws: int = 0
+    structures: Mapping[str, float] = field(default_factory=dict)
+    """The same probability for each structurally different model that was asked."""
+
+
+class Action(StrEnum):
+    HOLD = "hold"
+    ADVISE = "advise"
+    ASK = "ask"
+    """Waits for a person's approval until it expires."""
+    APPLY = "apply"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a move: its gain as predicted and as realised."""
+
+    decision_id: str
+    good: bool | None
+    """None: too little was seen to tell."""
+    predicted: Interval | None = None
+    realised: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What we stand by at one tick."""
+
+    decision_id: str
+    """Of the move that an order belongs to; a new one for each new proposal."""
+    at_s: float
+    action: Action
+    reason: str
+    code: HoldCode | None = None
+    """Of a hold."""
+    order: Setpoints | None = None
+    """What is to be in force now: one leg of a move; None: nothing is ordered."""
+    proposed: Setpoints | None = None
+    """What the policy wanted, before the guardrails narrowed it."""
+    changes: Setpoints | None = None
+    """The whole move that was advised, asked for or begun."""
+    gain_frac: Interval | None = None
+    trail: tuple[GuardStep, ...] = ()
+    verdict: GateVerdict | None = None
+    expires_s: float | None = None
+    outcome: Outcome | None = None
+    """The verdict on an earlier move, at the tick that gave it."""
+    notes: tuple[str, ...] = ()
+    """What happened beside: commands taken, foreign changes, alarms."""

@@ -1,0 +1,236 @@
+"""The controller: `tick` takes what was remembered and what is seen, and says what to do and what to remember. Pure.
+
+sane observation -> commands, foreign changes, readings, forecasts        (noticing)
+                 -> the move under way, or the one on probation           (conduct)
+                 -> the policy's proposal -> guardrails -> gate -> mode   (here)
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from math import isfinite
+
+from policies.base import Interval
+from policies.conduct import actuation_s, begun, held, on_probation, walked
+from policies.control import Action, Command, ControlMode, Decision, GateVerdict, Hold, HoldCode, Proposal, View
+from policies.gate import Question, confirm
+from policies.guardrails.case import Case, cost_s
+from policies.guardrails.chain import guarded
+from policies.noticing import noticed
+from policies.readings import aged, blank_reason, sane, settling_s
+from policies.rules import Rules
+from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
+from policies.settings import direction, knobs_of
+from policies.state import Asked, State, Wanted
+from simulators.plant import Observation, Setpoints
+
+
+def tick(
+    rules: Rules, state: State, seen: Observation, commands: Iterable[Command], now_s: float
+) -> tuple[State, Decision]:
+    """One decision. The same rules, state, observation, commands and time give the same answer, in any process."""
+    now_s = now_s if state.at_s is None else max(now_s, state.at_s)
+    seen = aged(sane(seen), now_s)
+    state = replace(state, tick=state.tick + 1, at_s=now_s, stopped=False)
+    state, notes = noticed(rules, state, seen, commands)
+    state, decision = _decided(rules, state, seen)
+    if not all(isfinite(v) for v in state.memory.values() if isinstance(v, float)):
+        state = replace(state, memory={})
+    return state, replace(decision, notes=(*notes, *decision.notes))
+
+
+def _decided(rules: Rules, state: State, seen: Observation) -> tuple[State, Decision]:
+    if state.stopped:
+        return state, held(state, seen.time_s, HoldCode.STOPPED, "stopped by command; a move under way waits")
+    if state.move is not None:
+        return walked(rules, state, seen, state.move)
+    view, outcome = view_of(rules, state, seen), None
+    if state.probation is not None:
+        state, decision, outcome = on_probation(rules, state, view, state.probation)
+        if decision is not None:
+            return state, replace(decision, outcome=outcome)
+    state, decision = _proposed(rules, state, view, blank_reason(seen), seen)
+    return state, replace(decision, outcome=outcome)
+
+
+def view_of(rules: Rules, state: State, seen: Observation) -> View:
+    """What the policy may know."""
+    central = rules.modeller.central(seen) if rules.modeller is not None else None
+    return View(
+        now_s=seen.time_s,
+        snapshot=seen.snapshot,
+        in_force=seen.in_force,
+        topology=rules.topology,
+        inventory=seen.inventory,
+        bounds=rules.bounds,
+        objective=rules.objective,
+        beliefs=state.beliefs,
+        pending=None if state.move is None else state.move.goal,
+        capabilities=rules.capabilities,
+        horizon_s=max(0.0, min(rules.horizon_s, rules.ends_s - seen.time_s)),
+        model=central.model if central is not None else None,
+        workload=central.workload if central is not None else None,
+        memory=state.memory,
+    )
+
+
+def _proposed(rules: Rules, state: State, view: View, blanked: str, seen: Observation) -> tuple[State, Decision]:
+    """The policy's word (or a person's approval of an earlier one) through guardrails, gate and mode."""
+    asked = _open_question(state, view.now_s)
+    state = replace(state, asked=asked)
+    approved = asked is not None and asked.approved
+    answer = _answer(rules, view)
+    state = replace(state, memory=answer.memory)
+    if approved and asked is not None:
+        answer = Proposal(asked.changes, f"approved: {asked.reason}", asked.gain_frac)
+    if isinstance(answer, Hold):
+        state = _settled_shadows(replace(state, wanted=None), view)
+        return state, held(state, view.now_s, answer.code, answer.reason)
+    state = replace(state, wanted=_wanted(state.wanted, view, answer.changes))
+    state = _settled_shadows(state, view)
+    case = _case(rules, state, view, answer, blanked)
+    case, ruling, trail = guarded(replace(case, agreed=max(case.agreed, 10**6)) if approved else case)
+    if ruling.code is not None:
+        hold = held(state, view.now_s, ruling.code, ruling.reason)
+        return state, replace(hold, proposed=answer.changes, trail=trail)
+    verdict = _gated(rules, state, view, case.changes, seen)
+    decision = Decision(
+        asked.decision_id if approved and asked is not None else f"d{state.tick}",
+        view.now_s,
+        Action.ADVISE,
+        answer.reason,
+        proposed=answer.changes,
+        changes=case.changes,
+        gain_frac=_gain(answer, case, verdict),
+        trail=trail,
+        verdict=verdict,
+    )
+    if verdict is not None and not verdict.passed:
+        hold = held(state, view.now_s, HoldCode.GATE, verdict.reason)
+        return state, replace(hold, proposed=answer.changes, trail=trail, verdict=verdict)
+    return _by_mode(rules, state, view, decision, approved)
+
+
+def _by_mode(rules: Rules, state: State, view: View, decision: Decision, approved: bool) -> tuple[State, Decision]:
+    """How far the controller may go with a confirmed proposal."""
+    changes = decision.changes or Setpoints()
+    if approved:
+        return begun(rules, state, view, changes, decision)
+    if state.mode is ControlMode.OBSERVE:
+        quiet = replace(decision, action=Action.HOLD, code=HoldCode.OBSERVING)
+        return _shadowed(rules, state, view, decision), quiet
+    if state.mode is ControlMode.ADVISE:
+        return _shadowed(rules, state, view, decision), decision
+    if state.mode is ControlMode.APPROVE:
+        return _asked(rules, state, view, decision)
+    locked = _locked(rules, state, view, knobs_of(changes))
+    if locked:
+        advice = replace(decision, code=HoldCode.LOCKED, notes=(locked,))
+        return _shadowed(rules, state, view, decision), advice
+    return begun(rules, state, view, changes, decision)
+
+
+def _answer(rules: Rules, view: View) -> Proposal | Hold:
+    """The policy's word. A law that fails is a hold: it may be a user's, and the job must not suffer for it."""
+    try:
+        return rules.policy.decide(view)
+    except Exception as error:
+        return Hold(f"the policy failed: {type(error).__name__}: {error}", HoldCode.FAULT, view.memory)
+
+
+def _case(rules: Rules, state: State, view: View, answer: Proposal, blanked: str) -> Case:
+    knobs = knobs_of(answer.changes)
+    actuation = max((actuation_s(rules, state, knob) for knob in knobs), default=0.0)
+    return Case(
+        view,
+        answer.changes,
+        answer.gain_frac,
+        rules.limits,
+        settle_s=settling_s(view.snapshot, view.in_force, actuation),
+        agreed=state.wanted.ticks if state.wanted is not None else 1,
+        last_move_s=state.moved_s,
+        recent=state.recent,
+        freezes=state.freezes,
+        pauses=state.pauses,
+        good_moves=state.good_moves,
+        alarm=state.alarm,
+        blanked=blanked,
+    )
+
+
+def _gated(rules: Rules, state: State, view: View, changes: Setpoints, seen: Observation) -> GateVerdict | None:
+    """The models' word on it; None where no gate is asked for."""
+    if rules.gate is None:
+        return None
+    if rules.modeller is None:
+        return GateVerdict(False, "there is no calibrated model of this job to confirm a move")
+    question = Question(
+        view.topology,
+        view.in_force,
+        changes,
+        cost_s(view, knobs_of(changes)),
+        view.horizon_s,
+        view.bounds,
+        view.objective,
+    )
+    return confirm(question, rules.modeller.draws(seen, rules.gate.draws_min, rules.seed + state.tick), rules.gate)
+
+
+def _gain(answer: Proposal, case: Case, verdict: GateVerdict | None) -> Interval | None:
+    """What the move as narrowed is predicted to gain: a judgement must not ask of one step what three were to bring."""
+    if verdict is not None and verdict.gain_frac is not None:
+        return verdict.gain_frac
+    whole, share = answer.gain_frac, case.step_frac
+    return None if whole is None else Interval(whole.low * share, whole.mean * share, whole.high * share)
+
+
+def _wanted(before: Wanted | None, view: View, changes: Setpoints) -> Wanted | None:
+    knobs = knobs_of(changes)
+    if not knobs:
+        return None
+    way = direction(view.in_force, changes, knobs[0])
+    same = before is not None and (before.knob, before.direction) == (knobs[0], way)
+    return Wanted(knobs[0], way, before.ticks + 1 if same and before is not None else 1)
+
+
+def _open_question(state: State, now_s: float) -> Asked | None:
+    return state.asked if state.asked is not None and now_s < state.asked.expires_s else None
+
+
+def _asked(rules: Rules, state: State, view: View, decision: Decision) -> tuple[State, Decision]:
+    """A question to a person; the same one while it is open, so that an approval still finds it."""
+    changes = decision.changes or Setpoints()
+    if state.asked is not None and state.asked.changes == changes:
+        again = replace(decision, decision_id=state.asked.decision_id, expires_s=state.asked.expires_s)
+        return state, replace(again, action=Action.ASK)
+    expires_s = view.now_s + rules.approval_s
+    asked = Asked(decision.decision_id, changes, decision.reason, expires_s, decision.gain_frac)
+    return replace(state, asked=asked), replace(decision, action=Action.ASK, expires_s=expires_s)
+
+
+def _locked(rules: Rules, state: State, view: View, knobs: tuple[str, ...]) -> str:
+    """Why `auto` may not turn these; empty where it may."""
+    for knob in knobs:
+        capability = view.capability(knob)
+        if capability is not None and capability.data_changing and knob not in rules.limits.auto_data_changing:
+            return f"{knob} changes which rollouts are trained: in auto only where limits.auto_data_changing lists it"
+    if rules.earn_auto and knobs and not unlocked(state.scorecard, knobs[0]):
+        return f"auto is not unlocked for {knobs[0]}: too few of its shadow moves have proved good"
+    return ""
+
+
+def _shadowed(rules: Rules, state: State, view: View, decision: Decision) -> State:
+    """A move that was not made, to be looked at again after one settling time."""
+    changes = decision.changes or Setpoints()
+    knob = knobs_of(changes)[0]
+    due_s = view.now_s + settling_s(view.snapshot, view.in_force, actuation_s(rules, state, knob))
+    shadow = Shadow(decision.decision_id, knob, direction(view.in_force, changes, knob), due_s)
+    return replace(state, scorecard=shadowed(state.scorecard, shadow))
+
+
+def _settled_shadows(state: State, view: View) -> State:
+    """Shadows that came due: good when the same is wanted still, and the forecast for no move held."""
+    card, wanted = state.scorecard, state.wanted
+    for shadow in (s for s in card.shadows if s.due_s <= view.now_s):
+        same = wanted is not None and (wanted.knob, wanted.direction) == (shadow.knob, shadow.direction)
+        card = settled_shadow(card, shadow, same and all(card.held[-1:]))
+    return replace(state, scorecard=card)

@@ -1,0 +1,100 @@
+"""The gate: is the gain larger than the cost, by the models we have, with the probability we ask for?
+
+On each draw from the calibration's posterior both settings are predicted by the *same* model (paired: what the draws
+have in common cancels), and
+
+    win = value(then) / value(now) - 1  >  cost_s / horizon_s,   no hard bound broken that was not broken before.
+
+P(win) >= 0.9 over at least 30 calibrated draws *and* on each structurally different model that was asked, one at least.
+This checks arithmetic, not reality: probation does that.
+# horizon 2 h, cost 90 s -> a gain of 1.25 % breaks even; 27 of 30 draws pass, 26 hold
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from policies.allocation import central
+from policies.control import Draw, GateVerdict
+from policies.objective import Objective, value, violations
+from policies.settings import merged
+from simulators.plant import Bounds, Setpoints, Topology
+from simulators.signals import TINY
+
+CALIBRATED = "calibrated"
+LOST = -1.0
+"""The gain where a model says that the setting cannot run."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateLimits:
+    probability_min: float = 0.9
+    draws_min: int = 30
+    structures_min: int = 1
+    """Structurally different models that must agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Is it worth changing `now` by `changes`?"""
+
+    topology: Topology
+    now: Setpoints
+    changes: Setpoints
+    cost_s: float
+    """Seconds of the whole job's work that the change costs."""
+    horizon_s: float
+    """Seconds over which a gain counts."""
+    bounds: Bounds
+    objective: Objective
+
+
+def confirm(question: Question, draws: Sequence[Draw], limits: GateLimits) -> GateVerdict:
+    """The verdict, with the gain's 80 % interval over the calibrated draws."""
+    gains = {name: _gains(question, [d for d in draws if d.structure == name]) for name in _structures(draws)}
+    own = gains.pop(CALIBRATED, [])
+    if len(own) < limits.draws_min:
+        return GateVerdict(False, f"{len(own)} calibrated draws, {limits.draws_min} needed", draws=len(own))
+    cost = question.cost_s / max(question.horizon_s, TINY)
+    chance = _share_above(own, cost)
+    others = {name: _share_above(found, cost) for name, found in gains.items()}
+    gain = central(own)
+    words = f"gain {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%}), cost {cost:.2%}, P(gain > cost) {chance:.0%}"
+    doubters = [name for name, share in others.items() if share < limits.probability_min]
+    if chance < limits.probability_min:
+        passed, why = False, f"{words}: under {limits.probability_min:.0%}"
+    elif len(others) < limits.structures_min:
+        passed, why = False, f"{words}, but {len(others)} structurally different models were asked"
+    elif doubters:
+        passed, why = False, f"{words}, but the {doubters[0]} model gives {others[doubters[0]]:.0%}"
+    else:
+        passed, why = True, words
+    return GateVerdict(passed, why, chance, gain, len(own), others)
+
+
+def _structures(draws: Iterable[Draw]) -> list[str]:
+    return sorted({d.structure for d in draws})
+
+
+def _gains(question: Question, draws: Iterable[Draw]) -> list[float]:
+    return [_gain(question, draw) for draw in draws]
+
+
+def _gain(question: Question, draw: Draw) -> float:
+    """Relative gain of one draw; LOST where the new setting cannot run or breaks a bound that the old one keeps."""
+    q, then = question, merged(question.now, question.changes)
+    try:
+        was = draw.model.predict(q.topology, draw.workload, q.now)
+        will = draw.model.predict(q.topology, draw.workload, then)
+    except ValueError:
+        return LOST
+    before = {v.constraint for v in violations(q.objective, q.bounds, q.now, was)}
+    after = {v.constraint for v in violations(q.objective, q.bounds, then, will)}
+    worth = value(q.objective, was, q.now)
+    if after - before or not worth > TINY:
+        return LOST
+    gain = value(q.objective, will, then) / worth - 1.0
+    return gain if gain == gain else LOST
+
+
+def _share_above(gains: Sequence[float], cost: float) -> float:
+    return sum(gain > cost for gain in gains) / len(gains) if gains else 0.0

@@ -1,0 +1,72 @@
+"""Guardrails that ask whether the move is worth it, now."""
+
+from itertools import pairwise
+
+from policies.base import Direction
+from policies.control import HoldCode
+from policies.guardrails.case import OK, Case, Ruling, cost_s
+from policies.settings import SPLIT, direction
+
+
+def worthwhile(case: Case) -> Ruling:
+    """The gain leaves the dead band, which is as wide as our doubt: its 80 % interval must lie above zero."""
+    gain = case.gain_frac
+    if gain is None:
+        return OK
+    if not gain.mean >= case.limits.deadband_frac or not gain.low > 0.0:
+        words = f"gain {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%})"
+        return Ruling(
+            f"{words} is inside the dead band of {case.limits.deadband_frac:.0%} and its doubt", HoldCode.DEADBAND
+        )
+    return OK
+
+
+def confirmed(case: Case) -> Ruling:
+    """Several ticks in a row want the same: few to relieve a starving trainer, many for all else."""
+    relieves = SPLIT in case.knobs and direction(case.view.in_force, case.changes, SPLIT) is Direction.DOWN
+    needed = case.limits.confirm_starved if relieves else case.limits.confirm_shrink
+    if case.agreed >= needed:
+        return OK
+    return Ruling(f"wanted at {case.agreed} ticks in a row, {needed} needed", HoldCode.UNCONFIRMED)
+
+
+def cooled(case: Case) -> Ruling:
+    """One settling time since the last move."""
+    if case.last_move_s is None or case.view.now_s - case.last_move_s >= case.settle_s:
+        return OK
+    ago = case.view.now_s - case.last_move_s
+    return Ruling(f"the last move ended {ago:.0f} s ago, settling takes {case.settle_s:.0f} s", HoldCode.SETTLING)
+
+
+def pays_back(case: Case) -> Ruling:
+    """Gain over the horizon at least twice the cost; a costly move without a predicted gain has nothing to pay with.
+
+    Throughput is concave in the split, so the first of k steps gains at least a k-th of the whole.
+    """
+    cost = cost_s(case.view, case.knobs)
+    if cost <= 0.0:
+        return OK
+    if case.gain_frac is None:
+        return Ruling(f"costs {cost:.0f} s of work and predicts no gain", HoldCode.PAYBACK)
+    won = case.gain_frac.mean * case.step_frac * case.view.horizon_s
+    if won >= case.limits.payback_ratio * cost:
+        return OK
+    return Ruling(
+        f"wins {won:.0f} s of work over {case.view.horizon_s:.0f} s and costs {cost:.0f} s: under "
+        f"{case.limits.payback_ratio:g} times",
+        HoldCode.PAYBACK,
+    )
+
+
+def steady(case: Case) -> Ruling:
+    """No limit cycle: a knob that was turned back and forth rests."""
+    since = case.view.now_s - case.limits.memory_settles * case.settle_s
+    for knob in case.knobs:
+        turns = [m.direction for m in case.recent if m.knob == knob and m.at_s >= since]
+        turns.append(direction(case.view.in_force, case.changes, knob))
+        reversals = sum(a is not b for a, b in pairwise(turns))
+        if reversals > case.limits.reversals_max:
+            return Ruling(
+                f"{knob} would change direction for the {reversals}. time: an oscillation", HoldCode.OSCILLATION
+            )
+    return OK

@@ -1,0 +1,184 @@
+"""A move as a walk along a path of settings that can fail halfway: a saga, as a pure state machine.
+
+GPUs change sides in two legs: the donor drains and shrinks, then the receiver grows. So the path is
+
+    origin (64 : 192)  ->  between (48 : 192)  ->  goal (48 : 208)
+
+and a leg is ordered only when the setting before it is in force: the total never exceeds the larger of both ends.
+Each tick orders the setting that is due, again and again until it is seen in force: the actuators are idempotent, and a
+controller that was killed anywhere goes on from its last written state.
+
+    WALK    -> next setting when this one is in force; VERIFY at the goal; BACK when a leg takes too long or is refused
+    VERIFY  -> SETTLE when the engines are healthy *and* serve the current version; BACK when that takes too long
+    SETTLE  -> DONE after the settling time
+    BACK    -> the setting before when this one is in force *and* the plant confirms that nothing else is on its way
+               (a late leg must not arrive after its GPUs were given back); UNDONE at the origin; STUCK when too late
+    STUCK   -> ends the move: what is in force is adopted, the knob is frozen, a person is told
+
+# 48:192 never in force -> BACK: order 64:192, UNDONE | VERIFY fails at 48:208 -> BACK: 48:192, then 64:192
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from policies.settings import SPLIT, difference, knobs_of, merged, met, values
+from simulators.plant import Setpoints, Status
+
+REFUSALS_MAX = 3
+"""A leg that the plant refused so often has failed."""
+SHRINK_WITH_GENERATOR = frozenset({"gpus_generator", "engines", "gpus_prefill", "gpus_decode", "max_in_flight"})
+
+
+class Stage(StrEnum):
+    WALK = "walk"
+    VERIFY = "verify"
+    SETTLE = "settle"
+    BACK = "back"
+    DONE = "done"
+    UNDONE = "undone"
+    STUCK = "stuck"
+
+
+ENDED = (Stage.DONE, Stage.UNDONE, Stage.STUCK)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    decision_id: str
+    path: tuple[Setpoints, ...]
+    """Whole settings from the origin to the goal; neighbours differ by one leg."""
+    begun_s: float
+    leg_limit_s: float
+    """A leg that is not in force after this has failed."""
+    settle_s: float
+    reason: str
+    at: int = 1
+    """The setting that is being ordered."""
+    stage: Stage = Stage.WALK
+    since_s: float = 0.0
+    """When this leg or stage began."""
+    confirmed: bool = False
+    """The plant has answered `applied` to an order of this setting."""
+    refusals: int = 0
+    why_back: str = ""
+
+    @property
+    def origin(self) -> Setpoints:
+        return self.path[0]
+
+    @property
+    def goal(self) -> Setpoints:
+        return self.path[-1]
+
+    @property
+    def ended(self) -> bool:
+        return self.stage in ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a move needs to see of the plant."""
+
+    now_s: float
+    in_force: Setpoints
+    syncing: bool = False
+    """A weight sync is under way: nothing is ordered inside one."""
+    unready: str = ""
+    """Why the receiver does not serve yet; empty: engines healthy, with the current version."""
+
+
+def path_of(origin: Setpoints, changes: Setpoints) -> tuple[Setpoints, ...]:
+    """The settings to walk through: where GPUs change sides the donor shrinks first, all the rest is the second leg."""
+    goal = merged(origin, changes)
+    if SPLIT not in knobs_of(difference(origin, goal)):
+        return (origin, goal)
+    if None in (origin.gpus_trainer, origin.gpus_generator):
+        raise ValueError("a split cannot move while gpus_trainer or gpus_generator in force is unknown")
+    between = merged(origin, _smaller(origin, goal))
+    return (origin, goal) if between in (origin, goal) else (origin, between, goal)
+
+
+def _smaller(origin: Setpoints, goal: Setpoints) -> Setpoints:
+    """The part of a split that takes GPUs away."""
+    before, after = values(origin), values(difference(origin, goal))
+    shrinking: set[str] = set()
+    if after.get("gpus_trainer", before["gpus_trainer"]) < before["gpus_trainer"]:
+        shrinking |= {"gpus_trainer"}
+    if after.get("gpus_generator", before["gpus_generator"]) < before["gpus_generator"]:
+        shrinking |= SHRINK_WITH_GENERATOR
+    return Setpoints(**{n: v for n, v in after.items() if n in shrinking})
+
+
+def advanced(move: Move, scene: Scene) -> Move:
+    """The move after one look at the plant. Every stage ends, by success or in time."""
+    late = scene.now_s - move.since_s > move.leg_limit_s
+    match move.stage:
+        case Stage.WALK:
+            return _walked(move, scene, late)
+        case Stage.VERIFY:
+            return _verified(move, scene, late)
+        case Stage.SETTLE:
+            return _to(move, scene, Stage.DONE) if scene.now_s - move.since_s >= move.settle_s else move
+        case Stage.BACK:
+            return _retraced(move, scene, late)
+        case _:
+            return move
+
+
+def order_of(move: Move, scene: Scene) -> Setpoints | None:
+    """What is to be ordered now: the setting that is due, in the fields that the move touches; None while waiting."""
+    if move.ended or scene.syncing or move.stage is Stage.SETTLE:
+        return None
+    wish = due(move)
+    done = met(scene.in_force, wish) and (move.confirmed or move.stage is not Stage.BACK)
+    return None if done else wish
+
+
+def answered(move: Move, status: Status) -> Move:
+    """The move after the plant's answer to its last order."""
+    if status is Status.REFUSED:
+        return replace(move, refusals=move.refusals + 1, confirmed=False)
+    return replace(move, refusals=0, confirmed=status is Status.APPLIED)
+
+
+def back(move: Move, now_s: float, why: str) -> Move:
+    """The same move walked back, from wherever it is: the setting before the one that is due comes next."""
+    at = max(0, move.at - 1)
+    return replace(move, stage=Stage.BACK, at=at, since_s=now_s, why_back=why, confirmed=False, refusals=0)
+
+
+def due(move: Move) -> Setpoints:
+    """The setting at the move's place, in the fields that it touches at all."""
+    touched = values(difference(move.origin, move.goal))
+    return Setpoints(**{n: v for n, v in values(move.path[move.at]).items() if n in touched})
+
+
+def _to(move: Move, scene: Scene, stage: Stage) -> Move:
+    return replace(move, stage=stage, since_s=scene.now_s, confirmed=False, refusals=0)
+
+
+def _walked(move: Move, scene: Scene, late: bool) -> Move:
+    if met(scene.in_force, due(move)):
+        if move.at == len(move.path) - 1:
+            return _to(move, scene, Stage.VERIFY)
+        return replace(_to(move, scene, Stage.WALK), at=move.at + 1)
+    if move.refusals >= REFUSALS_MAX:
+        return back(move, scene.now_s, f"leg {move.at} was refused {move.refusals} times")
+    if late:
+        return back(move, scene.now_s, f"leg {move.at} was not in force after {move.leg_limit_s:.0f} s")
+    return move
+
+
+def _verified(move: Move, scene: Scene, late: bool) -> Move:
+    why = scene.unready if met(scene.in_force, due(move)) else "the new setting did not stay in force"
+    if not why:
+        return _to(move, scene, Stage.SETTLE)
+    return back(move, scene.now_s, why) if late else move
+
+
+def _retraced(move: Move, scene: Scene, late: bool) -> Move:
+    if met(scene.in_force, due(move)) and move.confirmed:
+        if move.at == 0:
+            return _to(move, scene, Stage.UNDONE)
+        return replace(_to(move, scene, Stage.BACK), at=move.at - 1)
+    return _to(move, scene, Stage.STUCK) if late else move

@@ -1,0 +1,253 @@
+"""What a snapshot's rows say to the loop: rates step by step, levels with their noise, readings for the beliefs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import log, sqrt
+from statistics import fmean
+
+from policies.beliefs import Reading
+from policies.settings import values
+from simulators.fields import range_of
+from simulators.plant import Mode, Observation, Setpoints, Topology
+from simulators.signals import LARGEST, SIGNALS, TINY
+from simulators.snapshot import Note, Row, Signal, Snapshot
+
+ROWS_MIN = 4
+"""Fewer steps have no level: their noise is not known."""
+NOISE_VARIANCE = 0.01
+"""Of a rate's logarithm, where too few steps tell: 10 %."""
+NOISE_FLOOR = 0.0004
+"""2 %: rounded seconds and unequal batches are never better."""
+WAITING_FRAC = 0.05
+"""A trainer that waits more than this has a slower generator: what that delivers is all it can."""
+GATED_MAX = 0.5
+"""A generator that is held back for more than this was not seen at work: its rate is a lower bound only."""
+
+
+REAL = ("oversampling_ratio", "staleness_bound")
+"""Setpoints that need not be whole."""
+WORK = ("tokens", "rollouts", "length", "usable", "outside")
+WORK_STEPS = 20
+"""The last so many steps of a stretch speak for it: more are another job, by drift."""
+RANGES = {name: (spec.low, spec.high) for name, spec in SIGNALS.items()}
+EVERYTHING = (-LARGEST, LARGEST)
+LATENCIES = ("rollout_p99_s", "slowest_s", "rollout_latency_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What a signal was over some steps."""
+
+    mean: float
+    sigma: float
+    n: int
+
+
+def level(series: Sequence[float]) -> Level | None:
+    """None under ROWS_MIN values."""
+    if len(series) < ROWS_MIN:
+        return None
+    middle = fmean(series)
+    sigma = sqrt(sum((x - middle) ** 2 for x in series) / (len(series) - 1))
+    return Level(middle, sigma, len(series))
+
+
+def kept_rows(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> list[Row]:
+    """Trainer steps in (since, until] that speak for the job. Between two times a step without one does not count."""
+    dropped = {d.step for d in snapshot.window.dropped}
+    return [row for row in snapshot.rows if row.step not in dropped and _inside(row.time_s, since_s, until_s)]
+
+
+def _inside(time_s: float | None, since_s: float | None, until_s: float | None) -> bool:
+    if time_s is None:
+        return since_s is None and until_s is None
+    return (since_s is None or time_s > since_s) and (until_s is None or time_s <= until_s)
+
+
+def rate_series(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> list[float]:
+    """Useful rollouts per second of each kept step."""
+    rates = (row_rate(row.values) for row in kept_rows(snapshot, since_s, until_s))
+    return [rate for rate in rates if rate is not None]
+
+
+def row_rate(values: Mapping[str, float]) -> float | None:
+    """Trained rollouts with advantage per second of one step."""
+    rate = values.get("gen_samples_per_s")
+    if rate is None:
+        rate = _over(values.get("batch_rollouts"), values.get("step_s"))
+    return None if rate is None else rate * (1.0 - values.get("zero_adv_frac", 0.0))
+
+
+def work(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> dict[str, Level]:
+    """What was done in (since, until], and what it was like.
+
+    `tokens` and `rollouts` trained per second; tokens of a rollout (`length`), share of the dispatched rollouts that
+    was kept (`usable`), seconds outside the model (`outside`): what drifts by itself.
+    """
+    series: dict[str, list[float]] = {name: [] for name in WORK}
+    for row in kept_rows(snapshot, since_s, until_s):
+        for name, value in _work(row.values).items():
+            if value is not None:
+                series[name].append(value)
+    levels = {name: level(values[-WORK_STEPS:]) for name, values in series.items()}
+    return {name: found for name, found in levels.items() if found is not None}
+
+
+def _work(values: Mapping[str, float]) -> dict[str, float | None]:
+    tokens, batch, step = (values.get(name) for name in ("tokens_total", "batch_rollouts", "step_s"))
+    return {
+        "tokens": _over(tokens, step),
+        "rollouts": _over(batch, step, values.get("gen_samples_per_s")),
+        "length": _over(tokens, batch, values.get("resp_len_mean")),
+        "usable": _over(values.get("accepted"), values.get("dispatched")),
+        "outside": values.get("non_generation_mean_s"),
+    }
+
+
+def readings(values: Mapping[str, float], topology: Topology, batch: float | None) -> dict[str, Reading]:
+    """The service rates that one step shows, by side.
+
+    Trainer: batch over busy seconds, whatever the generator did. Generator: what it delivers is its capacity only
+    where nothing held it back; else its rate is that over the share in which it was not, or at least that.
+    # batch 512, step 128 s: trainer waits 41 s -> trainer 512/87 = 5.9/s, generator 512/128 = 4/s
+    #   trainer waits 1 s, generator gated 26 s -> generator 4/(1 - 0.2) = 5/s | gating not logged -> at least 4/s
+    """
+    batch = values.get("batch_rollouts", batch)
+    step, wait = values.get("step_s"), values.get("trainer_wait_s")
+    busy = values.get("trainer_busy_s")
+    if busy is None and step is not None and wait is not None:
+        busy = step - wait
+    found: dict[str, Reading] = {}
+    trainer = values.get("train_samples_per_s") or _over(batch, busy)
+    if trainer is not None:
+        found["trainer"] = Reading(trainer, NOISE_VARIANCE)
+    generator = _generator(values, topology, batch)
+    if generator is not None:
+        found["generator"] = generator
+    return found
+
+
+def _generator(values: Mapping[str, float], topology: Topology, batch: float | None) -> Reading | None:
+    if topology.mode is Mode.SERIAL:
+        rate = _over(batch, values.get("rollout_s"))
+        return None if rate is None else Reading(rate, NOISE_VARIANCE)
+    step = values.get("step_s")
+    rate = values.get("gen_samples_per_s") or _over(batch, step)
+    if rate is None:
+        return None
+    gated = _over(values.get("generator_wait_s"), step, values.get("generator_idle_frac"))
+    waits = _over(values.get("trainer_wait_s"), step, values.get("trainer_idle_frac"))
+    if gated is not None:
+        return (
+            Reading(rate / (1.0 - gated), NOISE_VARIANCE)
+            if gated < GATED_MAX
+            else Reading(rate, NOISE_VARIANCE, at_least=True)
+        )
+    return Reading(rate, NOISE_VARIANCE, at_least=waits is None or waits < WAITING_FRAC)
+
+
+def _over(above: float | None, below: float | None, otherwise: float | None = None) -> float | None:
+    return above / below if above is not None and below is not None and below > TINY else otherwise
+
+
+def settling_s(snapshot: Snapshot, in_force: Setpoints, actuation_s: float) -> float:
+    """actuation + max(2 x p95 group latency, W/B steps): what was started under the old setting is gone by then.
+
+    W/B: rollouts in flight over a batch, 1 where not known. The largest known latency stands for the p95 of a group.
+    # actuation 60 s, slowest rollout 300 s, 2 batches in flight, steps of 128 s -> 60 + max(600, 256) = 660 s
+    """
+    step = snapshot.get("step_s") or 0.0
+    slow = max((snapshot.get(name) or 0.0 for name in LATENCIES), default=0.0)
+    in_flight = snapshot.get("inflight_rollouts") or in_force.max_in_flight
+    batch = snapshot.get("batch_rollouts") or in_force.batch_rollouts
+    batches = in_flight / batch if in_flight and batch else 1.0
+    return actuation_s + max(2.0 * slow, batches * step, step)
+
+
+def blank_reason(seen: Observation) -> str:
+    """What the newest picture shows besides the job at work; empty: nothing."""
+    if seen.inventory.syncing:
+        return "a weight sync is under way"
+    rows, dropped = seen.snapshot.rows, {d.step: d.why for d in seen.snapshot.window.dropped}
+    if rows and rows[-1].step in dropped:
+        return f"the newest step holds {dropped[rows[-1].step]}"
+    if rows and len(kept_rows(seen.snapshot)) < ROWS_MIN:
+        return f"only {len(kept_rows(seen.snapshot))} steps are known, {ROWS_MIN} needed"
+    return ""
+
+
+def noise_variance(rates: Sequence[float]) -> float:
+    """Of the logarithm of one reading, from neighbouring ones: a drift does not count as noise."""
+    logs = [log(rate) for rate in rates if rate > TINY]
+    if len(logs) < ROWS_MIN:
+        return NOISE_VARIANCE
+    steps = [b - a for a, b in pairwise(logs)]
+    return max(NOISE_FLOOR, sum(d * d for d in steps) / len(steps) / 2.0)
+
+
+def sane(seen: Observation) -> Observation:
+    """The observation without any value that cannot be: of another type, not finite, out of its signal's range.
+
+    What is left out is noted; a sane observation is returned as it is.
+    """
+    snapshot = seen.snapshot
+    in_force = Setpoints(**{n: v for n, v in values(seen.in_force).items() if _settable(n, v)})
+    rows = (*snapshot.rows, *snapshot.engine_rows)
+    if all(map(_is_sane_row, rows)) and all(_is_sane_signal(n, s) for n, s in snapshot.signals.items()):
+        return seen if in_force == seen.in_force else replace(seen, in_force=in_force)
+    bad = {n for n, s in snapshot.signals.items() if not _is_sane_signal(n, s)}
+    bad |= {n for row in rows for n, v in row.values.items() if not _is_possible(n, v)}
+    bad |= {"time_s" for row in rows if not _is_time(row.time_s)}
+    snapshot = replace(
+        snapshot,
+        signals={n: s for n, s in snapshot.signals.items() if _is_sane_signal(n, s)},
+        rows=tuple(_sane_row(row) for row in snapshot.rows),
+        engine_rows=tuple(_sane_row(row) for row in snapshot.engine_rows),
+        notes=(*snapshot.notes, Note("impossible-value", f"left out: {', '.join(sorted(bad))}")),
+    )
+    return replace(seen, snapshot=snapshot, in_force=in_force)
+
+
+def aged(seen: Observation, now_s: float) -> Observation:
+    """The observation as of now: one that was made earlier (an outage, a recording) is older by so much."""
+    late = now_s - seen.time_s
+    if late <= 0.0:
+        return replace(seen, time_s=now_s)
+    signals = {n: replace(s, age_s=(s.age_s or 0.0) + late) for n, s in seen.snapshot.signals.items()}
+    return replace(seen, time_s=now_s, snapshot=replace(seen.snapshot, signals=signals))
+
+
+def _sane_row(row: Row) -> Row:
+    time_s = row.time_s if _is_time(row.time_s) else None
+    return replace(row, values={n: v for n, v in row.values.items() if _is_possible(n, v)}, time_s=time_s)
+
+
+def _is_sane_row(row: Row) -> bool:
+    return _is_time(row.time_s) and all(_is_possible(n, v) for n, v in row.values.items())
+
+
+def _is_sane_signal(name: str, signal: Signal) -> bool:
+    return _is_possible(name, signal.value) and _is_time(signal.age_s)
+
+
+def _is_time(seconds: float | None) -> bool:
+    """A time or an age may be unknown, else it is finite and not negative."""
+    return seconds is None or 0.0 <= seconds <= LARGEST
+
+
+def _is_possible(name: str, value: object) -> bool:
+    """A number inside its signal's range: no other type, no NaN, no infinity."""
+    if type(value) is not float and type(value) is not int:
+        return False
+    low, high = RANGES.get(name, EVERYTHING)
+    return low <= value <= high
+
+
+def _settable(name: str, value: object) -> bool:
+    """A switch is on or off, a count whole, and all are in the range of their name."""
+    if isinstance(value, bool):
+        return True
+    low, high = range_of(name)
+    known = isinstance(value, int | float) and low <= value <= high
+    return known and (name in REAL or isinstance(value, int))

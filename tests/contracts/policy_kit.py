@@ -1,0 +1,141 @@
+"""What every control law must keep, ours or a user's: `assert_conforms(MyPolicy())` in a test of your own.
+
+from tests.contracts.policy_kit import assert_conforms
+
+def test_my_policy_conforms() -> None:
+    assert_conforms(MyPolicy())
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from math import inf, isfinite, log
+
+from policies.beliefs import Belief, Beliefs
+from policies.control import Capability, Hold, Policy, Proposal, View
+from policies.settings import ACTED, SPLIT, gpus, knobs_of, merged, values
+from simulators.plant import Bounds, Mode, Setpoints, Topology
+from simulators.snapshot import Row, Snapshot
+from simulators.window import assemble
+
+MEMORY_BYTES = 4096
+"""A policy's memory is written at every tick."""
+TICKS = 30
+
+TOPOLOGY = Topology(mode=Mode.OVERLAPPED, gpus_total=256, gpus_per_engine=8, trainer_gpu_step=8, trainer_gpus_min=16)
+IN_FORCE = Setpoints(gpus_trainer=64, gpus_generator=192, batch_rollouts=512, max_in_flight=1536)
+CAPABILITIES = tuple(Capability(knob, actuation_s=60.0, cost_s=60.0) for knob in ACTED)
+
+
+def assert_conforms(policy: Policy) -> None:
+    """Raises AssertionError with the rule that is broken and the view that shows it."""
+    _frozen_with_bounds(policy)
+    for name, view in views():
+        answer = policy.decide(view)
+        assert isinstance(answer, Proposal | Hold), f"{name}: decide must return a Proposal or a Hold, not {answer!r}"
+        assert answer.reason.strip(), f"{name}: every answer has a reason"
+        assert policy.decide(view) == answer, f"{name}: the same view must give the same answer"
+        _small_memory(name, answer)
+        if isinstance(answer, Proposal):
+            _possible(name, view, answer)
+        if name.startswith("blind"):
+            assert isinstance(answer, Hold), f"{name}: without evidence a law holds"
+    _remembers_only_by_memory(policy)
+
+
+def views() -> Iterator[tuple[str, View]]:
+    """Situations that a law must survive: both sides slow, balanced, blind, unknown, serial, extreme, late."""
+    for name, wait, gated in (("starving", 0.4, 0.0), ("gated", 0.0, 0.4), ("balanced", 0.03, 0.03)):
+        yield name, view_of(wait, gated)
+    usual = view_of(0.3, 0.0)
+    nothing = replace(usual, snapshot=Snapshot({}), beliefs=Beliefs())
+    yield "blind", nothing
+    yield "blind with unknown settings", replace(nothing, in_force=Setpoints())
+    yield "unknown settings", replace(usual, in_force=Setpoints())
+    yield "serial", replace(usual, topology=replace(TOPOLOGY, mode=Mode.SERIAL))
+    yield "no lattice", replace(usual, topology=Topology(mode=Mode.UNKNOWN))
+    yield "no room", replace(usual, bounds=Bounds(gpus_trainer_min=64, gpus_trainer_max=64))
+    yield "a strange memory", replace(usual, memory={"ratio": -3.0, "trainer": 1e9, "home": 8.0})
+    yield "at the end", replace(usual, horizon_s=0.0)
+    yield "for ever", replace(usual, horizon_s=inf, now_s=1e12)
+    yield "one GPU each", replace(usual, in_force=replace(IN_FORCE, gpus_trainer=1, gpus_generator=1))
+
+
+def view_of(wait_frac: float, gated_frac: float, step_s: float = 128.0) -> View:
+    """A job whose trainer waits and whose generator is gated for these shares of every step."""
+    rows = [
+        Row(
+            {
+                "step_s": step_s,
+                "trainer_wait_s": wait_frac * step_s,
+                "trainer_busy_s": (1.0 - wait_frac) * step_s,
+                "generator_wait_s": gated_frac * step_s,
+                "batch_rollouts": 512.0,
+                "queue_depth": 512.0 * gated_frac,
+            },
+            step=i,
+            time_s=step_s * i,
+        )
+        for i in range(1, 21)
+    ]
+    rate, now_s = 512.0 / step_s, 21 * step_s
+    sides = {"trainer": rate / (1.0 - wait_frac), "generator": rate / (1.0 - gated_frac)}
+    beliefs = Beliefs({side: Belief(log(per_s), 1e-4, now_s) for side, per_s in sides.items()})
+    return View(
+        now_s, assemble(rows), IN_FORCE, TOPOLOGY, beliefs=beliefs, capabilities=CAPABILITIES, horizon_s=21600.0
+    )
+
+
+def _frozen_with_bounds(policy: Policy) -> None:
+    assert is_dataclass(policy), "a policy is a dataclass: its fields are its parameters"
+    assert not isinstance(policy, type)
+    assert hash(policy) == hash(replace(policy)), "a policy is frozen and hashable"
+    for f in fields(policy):
+        if "low" in f.metadata:
+            low, high = f.metadata["low"], f.metadata["high"]
+            assert low < high, f"{f.name}: the bounds of its metadata are (low, high)"
+            for end in (low, high):
+                _decides_at(policy, f.name, end)
+
+
+def _decides_at(policy: Policy, name: str, end: float) -> None:
+    """A study may try any end of a parameter; a pair that excludes each other is refused with a ValueError."""
+    try:
+        there = replace(policy, **{name: end})  # type: ignore[type-var]
+    except ValueError:
+        return
+    for situation, view in views():
+        answer = there.decide(view)
+        assert answer.reason, f"{name}={end}, {situation}: every answer has a reason"
+
+
+def _small_memory(name: str, answer: Proposal | Hold) -> None:
+    text = json.dumps(dict(answer.memory), allow_nan=False)
+    assert len(text) <= MEMORY_BYTES, f"{name}: {len(text)} bytes of memory, at most {MEMORY_BYTES}"
+
+
+def _possible(name: str, view: View, answer: Proposal) -> None:
+    changes, then = answer.changes, merged(view.in_force, answer.changes)
+    assert values(changes), f"{name}: a proposal changes something; else it is a Hold"
+    assert set(knobs_of(changes)) <= set(ACTED), f"{name}: {knobs_of(changes)} are not all knobs of a controller"
+    assert all(isfinite(v) and v > 0 for v in values(changes).values()), f"{name}: {changes} has impossible numbers"
+    if SPLIT in knobs_of(changes):
+        assert gpus(then) == gpus(view.in_force), f"{name}: a split moves GPUs, it never adds any"
+    gain = answer.gain_frac
+    if gain is not None:
+        assert gain.low <= gain.mean <= gain.high, f"{name}: {gain} is no interval"
+        assert all(map(isfinite, (gain.low, gain.mean, gain.high))), f"{name}: {gain} is not finite"
+
+
+def _remembers_only_by_memory(policy: Policy) -> None:
+    """Two runs over the same views, memory handed on, give the same answers: nothing is kept inside."""
+    assert _run(policy) == _run(policy), "a policy remembers by `memory` only"
+
+
+def _run(policy: Policy) -> list[Proposal | Hold]:
+    answers: list[Proposal | Hold] = []
+    view = view_of(0.3, 0.0)
+    for i in range(TICKS):
+        answers.append(policy.decide(replace(view, now_s=view.now_s + 30.0 * i)))
+        view = replace(view, memory=answers[-1].memory)
+    return answers

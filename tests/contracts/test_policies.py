@@ -1,0 +1,79 @@
+"""Our own control laws keep what every control law must keep, and the kit catches those that do not."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from policies.control import Hold, Policy, Proposal, View
+from policies.laws.lending import Lending
+from policies.laws.parameters import space
+from policies.laws.rate_balance import RateBalance
+from policies.laws.static import Static
+from policies.laws.threshold import Threshold
+from simulators.plant import Setpoints
+from tests.contracts.policy_kit import assert_conforms
+
+
+@pytest.mark.parametrize("policy", [Static(), Threshold(), RateBalance(), Lending()], ids=lambda p: type(p).__name__)
+def test_it_conforms(policy: Policy) -> None:
+    assert_conforms(policy)
+
+
+@pytest.mark.parametrize("policy", [Threshold, RateBalance, Lending])
+def test_its_parameters_are_a_search_space(policy: type) -> None:
+    assert space(policy)
+    name, (low, high) = next(iter(space(policy).items()))
+    with pytest.raises(ValueError, match=f"{name}="):
+        policy(**{name: low - 1.0})
+    with pytest.raises(ValueError, match=f"{name}="):
+        policy(**{name: high + 1.0})
+
+
+@dataclass(frozen=True)
+class Forgets:
+    """Counts inside itself instead of in its memory."""
+
+    seen: tuple[list[int], ...] = ()
+
+    def __hash__(self) -> int:
+        return 1
+
+    def decide(self, view: View) -> Proposal | Hold:
+        COUNTED.append(1)
+        return Hold(f"tick {len(COUNTED)}")
+
+
+COUNTED: list[int] = []
+
+
+@dataclass(frozen=True)
+class Blind:
+    """Acts on nothing."""
+
+    def decide(self, view: View) -> Proposal | Hold:
+        return Proposal(Setpoints(max_in_flight=512), "why not")
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """Invents GPUs."""
+
+    def decide(self, view: View) -> Proposal | Hold:
+        if not view.snapshot.signals:
+            return Hold("no evidence")
+        return Proposal(Setpoints(gpus_trainer=512), "more is more")
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"), [(Forgets(), "same view"), (Blind(), "without evidence"), (Greedy(), "never adds")]
+)
+def test_the_kit_catches_one_that_does_not(policy: Policy, words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        assert_conforms(policy)
+
+
+def test_an_answer_without_a_reason_cannot_be_made() -> None:
+    with pytest.raises(ValueError, match="reason"):
+        Hold("  ")
+    with pytest.raises(ValueError, match="reason"):
+        Proposal(Setpoints(max_in_flight=1), "")

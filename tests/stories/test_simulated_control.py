@@ -1,0 +1,66 @@
+"""The same tick on a simulated job, and again on its recording."""
+
+from dataclasses import replace
+
+import pytest
+
+from policies.control import Action, Capability, ControlMode
+from policies.laws.rate_balance import RateBalance
+from policies.laws.threshold import Threshold
+from policies.rules import Rules
+from policies.settings import SPLIT
+from policies.state import State
+from simulators.clock import VirtualClock
+from simulators.pipeline import SimulatedPlant
+from simulators.plant import Plant
+from simulators.recorded import RecordedPlant
+from simulators.scenario import Horizon
+from tests.stories.test_failure_stories import Kept
+from tuner.journal import encoded_decision
+from tuner.loop import NoInbox, Parts, replayed, run
+from tuner.scenario_files import load
+
+HOURS = 1.5
+PERIOD_S = 60.0
+
+
+def simulated(name: str) -> tuple[SimulatedPlant, Rules]:
+    scenario = replace(load(name).scenario, horizon=Horizon(seconds=HOURS * 3600.0))
+    split = next(move for move in scenario.move if move.knob == "gpus_trainer")
+    rules = Rules(
+        Threshold(persist_ticks=2),
+        scenario.topology,
+        scenario.bounds,
+        capabilities=(Capability(SPLIT, actuation_s=2.0 * split.actuation_s, cost_s=8.0), Capability("max_in_flight")),
+        gate=None,
+        earn_auto=False,
+    )
+    return SimulatedPlant(scenario, seed=1), rules
+
+
+def controlled(plant: Plant, rules: Rules) -> Kept:
+    kept = Kept()
+    run(
+        Parts(plant, rules, VirtualClock(), kept, NoInbox(), PERIOD_S),
+        State(mode=ControlMode.AUTO),
+        HOURS * 3600.0,
+    )
+    return kept
+
+
+@pytest.mark.slow
+def test_a_simulated_job_is_controlled_and_its_recording_decides_the_same() -> None:
+    plant, rules = simulated("length-x3-in-25-steps")
+    live = controlled(plant, rules)
+    assert any(d.action is Action.APPLY for d in live.decisions)
+    assert list(replayed(rules, live.entries, State(mode=ControlMode.AUTO))) == []
+    told = {e.receipt.decision_id: e.receipt for e in live.entries if e.receipt is not None}
+    again = controlled(RecordedPlant([e.seen for e in live.entries], told), rules)
+    assert [encoded_decision(d) for d in again.decisions] == [encoded_decision(d) for d in live.decisions]
+
+
+@pytest.mark.slow
+def test_hours_of_steady_noise_move_nothing() -> None:
+    plant, rules = simulated("steady-noise-24h")
+    kept = controlled(plant, replace(rules, policy=RateBalance()))
+    assert kept.moves == set()

@@ -1,0 +1,153 @@
+"""Each guardrail holds what it is for, lets the rest pass, and always says why."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from policies.base import Direction, Interval
+from policies.control import HoldCode, View
+from policies.guardrails.case import Case, Freeze, Limits, PastMove, Pause
+from policies.guardrails.chain import CHAIN, guarded
+from policies.settings import SPLIT, with_trainer
+from simulators.plant import Bounds, Setpoints, TrainerResize
+from simulators.snapshot import Signal, Snapshot
+from tests.plants import START, TOPOLOGY
+from tests.unit.control.conftest import view_after
+
+GAIN = Interval(0.03, 0.06, 0.09)
+TO_GENERATOR = with_trainer(START, TOPOLOGY, 56)
+
+
+def case(**changes: Any) -> Case:
+    """A proposal that every guardrail lets pass, but for `changes` to it or to its view."""
+    of_view = {name: changes.pop(name) for name in list(changes) if name in View.__dataclass_fields__}
+    base = Case(view_after(**of_view), TO_GENERATOR, GAIN, settle_s=600.0, agreed=10)
+    return replace(base, **changes)
+
+
+def with_signals(**values: float) -> Snapshot:
+    snapshot = view_after().snapshot
+    extra = {n: Signal(v, "1") for n, v in values.items()}
+    return replace(snapshot, signals={**snapshot.signals, **extra})
+
+
+def aged(seconds: float) -> Snapshot:
+    snapshot = view_after().snapshot
+    return replace(snapshot, signals={n: replace(s, age_s=seconds) for n, s in snapshot.signals.items()})
+
+
+def test_a_good_proposal_passes_all() -> None:
+    _, ruling, trail = guarded(case())
+    assert ruling.code is None
+    assert [step.guard for step in trail] == list(CHAIN)
+    assert all(step.passed for step in trail)
+
+
+HELD: dict[str, tuple[Callable[[], Case], HoldCode]] = {
+    "nothing is known": (lambda: case(snapshot=Snapshot({})), HoldCode.STALE),
+    "the evidence is old": (lambda: case(snapshot=aged(601.0)), HoldCode.STALE),
+    "half of the engines report": (lambda: case(snapshot=with_signals(engines=12.0)), HoldCode.STALE),
+    "dead engines still report": (lambda: case(snapshot=with_signals(engines=40.0)), HoldCode.STALE),
+    "an evaluation is in the picture": (lambda: case(blanked="the newest step holds evaluation"), HoldCode.BLANKED),
+    "a move is under way": (lambda: case(pending=TO_GENERATOR), HoldCode.MOVING),
+    "the model collapsed": (lambda: case(snapshot=with_signals(entropy=0.001)), HoldCode.UNHEALTHY),
+    "learning shifted and the knob changes the data": (
+        lambda: case(alarm="the entropy fell", changes=Setpoints(oversampling_ratio=1.5)),
+        HoldCode.UNHEALTHY,
+    ),
+    "all is paused": (lambda: case(pauses=(Pause(),)), HoldCode.PAUSED),
+    "this direction is paused": (lambda: case(pauses=(Pause(SPLIT, Direction.DOWN),)), HoldCode.PAUSED),
+    "the knob is frozen": (lambda: case(freezes=(Freeze(SPLIT, 1e9, "it failed"),)), HoldCode.FROZEN),
+    "nothing changes": (lambda: case(changes=Setpoints()), HoldCode.ILLEGAL),
+    "no such lever": (lambda: case(changes=Setpoints(group_size=16)), HoldCode.ILLEGAL),
+    "no actuator": (lambda: case(capabilities=()), HoldCode.ILLEGAL),
+    "the framework tunes it": (lambda: case(topology=replace(TOPOLOGY, self_tuned=(SPLIT,))), HoldCode.ILLEGAL),
+    "off the lattice": (
+        lambda: case(changes=Setpoints(gpus_trainer=57, gpus_generator=199)),
+        HoldCode.ILLEGAL,
+    ),
+    "a checkpoint that does not open": (
+        lambda: case(topology=replace(TOPOLOGY, trainer_resize=TrainerResize.IMPOSSIBLE)),
+        HoldCode.ILLEGAL,
+    ),
+    "GPUs out of nowhere": (lambda: case(changes=Setpoints(gpus_trainer=72)), HoldCode.ILLEGAL),
+    "a sandbox quota": (
+        lambda: case(in_force=replace(START, sandbox_quota=1550)),
+        HoldCode.BOUND,
+    ),
+    "the donor would be the slower side": (
+        lambda: case(changes=with_trainer(START, TOPOLOGY, 16), good_moves=9),
+        HoldCode.DONOR,
+    ),
+    "a gain inside its doubt": (lambda: case(gain_frac=Interval(-0.01, 0.05, 0.11)), HoldCode.DEADBAND),
+    "a gain too small": (lambda: case(gain_frac=Interval(0.005, 0.01, 0.015)), HoldCode.DEADBAND),
+    "wanted for the first time": (lambda: case(agreed=1), HoldCode.UNCONFIRMED),
+    "the last move was just now": (lambda: case(last_move_s=3500.0), HoldCode.SETTLING),
+    "no time to earn it": (lambda: case(horizon_s=600.0), HoldCode.PAYBACK),
+    "no gain to pay with": (lambda: case(gain_frac=None), HoldCode.PAYBACK),
+    "back and forth": (
+        lambda: case(
+            recent=(
+                PastMove(1000.0, SPLIT, Direction.DOWN),
+                PastMove(2000.0, SPLIT, Direction.UP),
+            )
+        ),
+        HoldCode.OSCILLATION,
+    ),
+    "over the budget": (lambda: case(bounds=Bounds(gpus_total_max=250)), HoldCode.BUDGET),
+    "under the floor": (
+        lambda: case(changes=Setpoints(max_in_flight=0), gain_frac=None),
+        HoldCode.BOUND,
+    ),
+}
+
+
+@pytest.mark.parametrize("story", HELD)
+def test_it_is_held_for_its_reason(story: str) -> None:
+    make, code = HELD[story]
+    _, ruling, trail = guarded(make())
+    assert ruling.code is code, trail[-1]
+    assert trail[-1].reason
+    assert not trail[-1].passed
+
+
+def test_a_long_way_is_narrowed_to_one_step() -> None:
+    narrowed, ruling, trail = guarded(case(changes=with_trainer(START, TOPOLOGY, 40)))
+    assert ruling.code is None
+    assert narrowed.changes.gpus_trainer == 56
+    assert narrowed.step_frac == pytest.approx(8 / 24)
+    assert "one step" in next(step.reason for step in trail if step.guard == "one-step")
+
+
+def test_after_good_moves_the_way_is_not_narrowed() -> None:
+    free, _, _ = guarded(case(changes=with_trainer(START, TOPOLOGY, 48), good_moves=3))
+    assert free.changes.gpus_trainer == 48
+
+
+def test_a_starving_trainer_is_relieved_sooner_than_a_generator_is_shrunk() -> None:
+    relieve = guarded(case(agreed=2))[1]
+    shrink = guarded(case(agreed=2, changes=with_trainer(START, TOPOLOGY, 72), gain_frac=GAIN))[1]
+    assert relieve.code is None
+    assert shrink.code in (HoldCode.UNCONFIRMED, HoldCode.DONOR)
+
+
+def test_a_paused_direction_leaves_the_other() -> None:
+    assert guarded(case(pauses=(Pause(SPLIT, Direction.UP),)))[1].code is None
+
+
+def test_a_freeze_ends() -> None:
+    assert guarded(case(freezes=(Freeze(SPLIT, 3000.0, "it failed"),)))[1].code is None
+
+
+def test_every_hold_code_of_a_guardrail_is_in_the_closed_set() -> None:
+    assert {code for _, code in HELD.values()} <= set(HoldCode)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"stale_s": 0.0}, {"payback_ratio": 0.5}, {"confirm_shrink": 1}, {"memory_settles": 1.0}]
+)
+def test_limits_that_would_let_it_swing_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"guardrails.{next(iter(wrong))}="):
+        Limits(**wrong)

@@ -1,0 +1,255 @@
+"""How far the controller goes: it watches, says, asks, or acts; people pause, approve and stop it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from policies.base import Direction
+from policies.control import Action, Command, CommandKind, ControlMode, Decision, Draw, HoldCode
+from policies.controller import tick
+from policies.laws.rate_balance import RateBalance
+from policies.laws.static import Static
+from policies.rules import Rules
+from policies.scorecard import Scorecard, unlocked
+from policies.settings import SPLIT
+from policies.state import State
+from simulators.plant import Observation, Receipt, Setpoints
+from tests.plants import START, TOPOLOGY, FluidPlant
+from tests.unit.control.conftest import CAPABILITIES
+from tests.unit.control.test_gate import WORKLOAD, TwoRates, draws
+from tuner.loop import Entry, Parts, step
+
+
+class Person:
+    """An inbox: what is put in is said once."""
+
+    def __init__(self) -> None:
+        self.said: list[Command] = []
+
+    def drain(self) -> tuple[Command, ...]:
+        said, self.said = tuple(self.said), []
+        return said
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.decisions: list[Decision] = []
+
+    def commit(self, entry: Entry) -> int:
+        self.decisions.append(entry.decision)
+        return 0
+
+    def answer(self, tick_id: int, receipt: Receipt) -> None:
+        return None
+
+
+class Job:
+    """A job, its controller and a person who may talk to it."""
+
+    def __init__(self, mode: ControlMode, **changes: Any) -> None:
+        base = Rules(RateBalance(), TOPOLOGY, capabilities=CAPABILITIES, gate=None, earn_auto=False)
+        self.plant, self.person, self.heard = FluidPlant(), Person(), Heard()
+        self.state, self.now_s, self.rules = State(mode=mode), 0.0, replace(base, **changes)
+
+    def tick(self, *commands: Command) -> Decision:
+        self.now_s += 30.0
+        self.person.said.extend(commands)
+        parts = Parts(self.plant, self.rules, Unused(), self.heard, self.person)
+        self.state = step(parts, self.state, self.now_s)
+        return self.heard.decisions[-1]
+
+    def until(self, action: Action, ticks: int = 200) -> Decision:
+        for _ in range(ticks):
+            decision = self.tick()
+            if decision.action is action:
+                return decision
+        raise AssertionError(f"no {action} in {ticks} ticks: {self.heard.decisions[-1].reason}")
+
+
+class Unused:
+    def now_s(self) -> float:
+        raise NotImplementedError
+
+    def wait_until(self, at_s: float) -> None:
+        raise NotImplementedError
+
+
+def test_observing_it_says_nothing_and_learns() -> None:
+    job = Job(ControlMode.OBSERVE)
+    for _ in range(60):
+        assert job.tick().action is Action.HOLD
+    assert job.plant.orders == []
+    assert {d.code for d in job.heard.decisions} >= {HoldCode.OBSERVING}
+    assert job.state.beliefs.rates.keys() == {"generator", "trainer"}
+
+
+def test_advising_it_says_what_it_would_do() -> None:
+    job = Job(ControlMode.ADVISE)
+    advice = job.until(Action.ADVISE)
+    assert advice.changes is not None
+    assert advice.changes.gpus_trainer == 56
+    assert "predict" in advice.reason
+    assert job.plant.orders == []
+
+
+def test_asking_it_waits_for_a_yes() -> None:
+    job = Job(ControlMode.APPROVE)
+    question = job.until(Action.ASK)
+    assert job.tick().decision_id == question.decision_id
+    assert job.plant.orders == []
+    begun = job.tick(Command(CommandKind.APPROVE, decision_id=question.decision_id, author="a person"))
+    assert begun.action is Action.APPLY
+    assert begun.reason.startswith("approved")
+    assert "is approved (a person)" in begun.notes[0]
+    assert job.plant.orders
+
+
+def test_a_question_expires() -> None:
+    job = Job(ControlMode.APPROVE, approval_s=100.0)
+    question = job.until(Action.ASK)
+    for _ in range(5):
+        job.tick()
+    late = job.tick(Command(CommandKind.APPROVE, decision_id=question.decision_id))
+    assert late.action is not Action.APPLY
+    assert "nothing waits for an approval" in late.notes[0]
+
+
+def test_an_approval_does_not_overrule_the_guardrails() -> None:
+    job = Job(ControlMode.APPROVE)
+    question = job.until(Action.ASK)
+    held = job.tick(Command(CommandKind.PAUSE), Command(CommandKind.APPROVE, decision_id=question.decision_id))
+    assert held.code is HoldCode.PAUSED
+    assert job.plant.orders == []
+
+
+def test_auto_is_earned_by_shadows() -> None:
+    job = Job(ControlMode.AUTO, earn_auto=True)
+    locked = job.until(Action.ADVISE)
+    assert locked.code is HoldCode.LOCKED
+    assert "not unlocked" in locked.notes[-1]
+    assert job.plant.orders == []
+    job.until(Action.APPLY, ticks=600)
+    assert unlocked(job.state.scorecard, SPLIT)
+
+
+def test_auto_does_not_touch_the_data_unless_told() -> None:
+    law = Static(oversampling_ratio=1.2)
+    unlisted = Job(ControlMode.AUTO, policy=law)
+    assert "changes which rollouts are trained" in unlisted.until(Action.ADVISE).notes[-1]
+    listed = Job(ControlMode.AUTO, policy=law)
+    listed.rules = replace(
+        listed.rules, limits=replace(listed.rules.limits, auto_data_changing=("oversampling_ratio",))
+    )
+    assert listed.until(Action.APPLY).changes == Setpoints(oversampling_ratio=1.2)
+
+
+def test_a_shift_of_the_learning_reverts_what_changes_the_data() -> None:
+    job = Job(ControlMode.AUTO, policy=Static(oversampling_ratio=1.2))
+    job.rules = replace(job.rules, limits=replace(job.rules.limits, auto_data_changing=("oversampling_ratio",)))
+    job.plant.setpoints = replace(START, oversampling_ratio=1.0)
+    inside = job.plant.observe
+
+    def collapsing(now_s: float) -> Observation:
+        seen = inside(now_s)
+        moved = seen.in_force.oversampling_ratio == 1.2
+        rows = tuple(
+            replace(r, values={**r.values, "entropy": 0.2 if moved and r.time_s and r.time_s > 900 else 0.5})
+            for r in seen.snapshot.rows
+        )
+        return replace(seen, snapshot=replace(seen.snapshot, rows=rows))
+
+    job.plant.observe = collapsing  # type: ignore[method-assign]
+    for _ in range(120):
+        job.tick()
+    assert any("is reverted: the entropy went from 0.5 to 0.2" in d.reason for d in job.heard.decisions)
+    assert job.plant.setpoints.oversampling_ratio == 1.0
+    assert job.state.alarm
+    job.tick(Command(CommandKind.RESUME))
+    assert not job.state.alarm
+
+
+def test_a_pause_stops_new_moves_and_lets_one_under_way_arrive() -> None:
+    job = Job(ControlMode.AUTO)
+    job.until(Action.APPLY)
+    for _ in range(30):
+        job.tick(Command(CommandKind.PAUSE))
+    assert (job.plant.setpoints.gpus_trainer, job.plant.setpoints.gpus_generator) == (56, 200)
+    paused = Job(ControlMode.AUTO)
+    paused.tick(Command(CommandKind.PAUSE, SPLIT, Direction.DOWN))
+    for _ in range(60):
+        paused.tick()
+    assert paused.plant.orders == []
+    assert paused.heard.decisions[-1].code is HoldCode.PAUSED
+    paused.tick(Command(CommandKind.RESUME, SPLIT))
+    paused.until(Action.APPLY)
+
+
+def test_stopped_it_orders_nothing() -> None:
+    job = Job(ControlMode.AUTO)
+    job.until(Action.APPLY)
+    before = len(job.plant.orders)
+    assert job.tick(Command(CommandKind.STOP)).code is HoldCode.STOPPED
+    assert job.state.stopped
+    assert len(job.plant.orders) == before
+
+
+@pytest.mark.parametrize("mode", list(ControlMode))
+def test_a_person_changes_the_mode(mode: ControlMode) -> None:
+    job = Job(ControlMode.ADVISE)
+    job.tick(Command(CommandKind.MODE, mode=mode))
+    assert job.state.mode is mode
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Draws of a job of two rates, with a linear model beside."""
+
+    generator: float = 4.0
+    trainer: float = 5.6
+
+    def central(self, seen: Observation) -> Draw | None:
+        return Draw(TwoRates(self.generator, self.trainer), WORKLOAD)
+
+    def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
+        linear = Draw(TwoRates(self.generator, self.trainer), WORKLOAD, "linear")
+        return [*draws(count, self.generator, self.trainer), linear]
+
+
+def test_without_a_model_of_the_job_the_gate_stays_shut() -> None:
+    job = Job(ControlMode.AUTO)
+    job.rules = replace(job.rules, gate=Rules(Static(), TOPOLOGY).gate)
+    for _ in range(60):
+        job.tick()
+    assert job.plant.orders == []
+    assert HoldCode.GATE in {d.code for d in job.heard.decisions}
+
+
+@pytest.mark.parametrize(("posterior", "opens"), [(Posterior(), True), (Posterior(5.6, 4.0), False)])
+def test_the_models_open_the_gate_or_keep_it_shut(posterior: Posterior, opens: bool) -> None:
+    job = Job(ControlMode.AUTO, modeller=posterior)
+    job.rules = replace(job.rules, gate=Rules(Static(), TOPOLOGY).gate)
+    for _ in range(60):
+        job.tick()
+    begun = [d for d in job.heard.decisions if d.action is Action.APPLY and d.verdict is not None]
+    assert bool(begun) is opens
+    if opens:
+        assert begun[0].verdict is not None
+        assert begun[0].verdict.draws == 30
+        assert begun[0].gain_frac == begun[0].verdict.gain_frac
+
+
+def test_forecasts_that_fail_demote_to_advice() -> None:
+    job = Job(ControlMode.AUTO)
+    job.state = replace(job.state, scorecard=Scorecard(held=(False,) * 20, errors=(9.0,) * 20))
+    decision = job.tick()
+    assert job.state.mode is ControlMode.ADVISE
+    assert any("demoted to advice" in note for note in decision.notes)
+
+
+def test_tick_needs_no_loop() -> None:
+    """The controller as a function: that is all there is to it."""
+    rules = Rules(RateBalance(), TOPOLOGY)
+    state, decision = tick(rules, State(), FluidPlant().observe(3600.0), (), 3600.0)
+    assert (state.tick, decision.action) == (1, Action.HOLD)

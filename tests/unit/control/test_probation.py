@@ -1,0 +1,85 @@
+"""Realised against predicted gain: drift is not gain, noise is not loss."""
+
+from random import Random
+
+import pytest
+
+from policies.moves import Move, path_of
+from policies.probation import Judgement, Probation, judged, realised_gain
+from policies.readings import Level, work
+from policies.settings import with_trainer
+from simulators.snapshot import Row, Snapshot
+from tests.plants import START, TOPOLOGY
+
+BEFORE_S, AFTER_S = 0.0, 10_000.0
+
+
+def steps_of(
+    rate: float, tokens: float | None = None, since_s: float = AFTER_S, steps: int = 10, **odd: float
+) -> Snapshot:
+    """Steps of 512 rollouts at a rate, of so many tokens each."""
+    drawn, noise = Random(odd.get("seed", 0)), odd.get("noise", 0.01)
+    known = {} if tokens is None else {"tokens_total": 512.0 * tokens}
+    rows = tuple(
+        Row(
+            {"step_s": 512 / rate * drawn.lognormvariate(0, noise), "batch_rollouts": 512.0, **known},
+            i,
+            since_s + 100.0 * i,
+        )
+        for i in range(1, steps + 1)
+    )
+    return Snapshot({}, rows)
+
+
+def verdict(before: Snapshot, after: Snapshot, now_s: float = AFTER_S + 1000.0) -> Judgement:
+    move = Move("d1", path_of(START, with_trainer(START, TOPOLOGY, 56)), 0.0, 300.0, 100.0, "a test")
+    return judged(Probation(move, ("gpus_trainer",), AFTER_S, None, work(before)), after, now_s)[0]
+
+
+def test_the_worked_table() -> None:
+    told = [
+        {"rollouts": Level(r, 0.0, 10), "tokens": Level(r * n, 0.0, 10), "length": Level(n, 0.0, 10)}
+        for r, n in ((2.0, 8000.0), (1.8, 10_000.0))
+    ]
+    gain = realised_gain(*told)
+    assert gain is not None
+    assert gain.mean == pytest.approx(0.125)
+    assert (gain.high - gain.mean) / 1.2816 / 1.125 == pytest.approx(0.056, abs=0.001)
+
+
+def test_a_gain_is_good_and_a_loss_is_bad() -> None:
+    before = steps_of(2.0, since_s=BEFORE_S)
+    assert verdict(before, steps_of(2.2)) is Judgement.GOOD
+    assert verdict(before, steps_of(1.6)) is Judgement.BAD
+
+
+def test_a_rate_that_falls_because_rollouts_grow_is_no_loss() -> None:
+    before = steps_of(2.0, 8000.0, BEFORE_S)
+    assert verdict(before, steps_of(1.7, 10_000.0)) is Judgement.GOOD
+
+
+def test_a_rate_that_rises_because_rollouts_shrink_is_no_gain() -> None:
+    before = steps_of(2.0, 8000.0, BEFORE_S)
+    assert verdict(before, steps_of(2.1, 6000.0)) is Judgement.BAD
+
+
+def test_noise_alone_is_no_loss() -> None:
+    before = steps_of(2.0, 8000.0, BEFORE_S, noise=0.1)
+    bad = [verdict(before, steps_of(2.0, 8000.0, noise=0.1, seed=s)) for s in range(100)]
+    assert bad.count(Judgement.BAD) <= 20
+
+
+def test_too_few_steps_wait_and_at_last_end() -> None:
+    before = steps_of(2.0, since_s=BEFORE_S)
+    assert verdict(before, steps_of(1.0, steps=3), AFTER_S + 300.0) is Judgement.WAIT
+    assert verdict(before, steps_of(1.0, steps=3), AFTER_S + 9000.0) is Judgement.UNSURE
+
+
+def test_steps_from_before_do_not_count() -> None:
+    before = steps_of(2.0, since_s=BEFORE_S)
+    assert verdict(before, steps_of(1.0, since_s=BEFORE_S)) is Judgement.WAIT
+
+
+@pytest.mark.parametrize("before", [{}, {"rollouts": Level(0.0, 0.0, 5)}, {"tokens": Level(1.0, 0.0, 5)}])
+def test_nothing_to_compare_with_is_no_gain(before: dict[str, Level]) -> None:
+    assert realised_gain(before, {"rollouts": Level(1.0, 0.0, 5)}) is None

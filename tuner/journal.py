@@ -1,0 +1,220 @@
+"""The journal: every tick in one SQLite file, written before the controller acts. Restart = last row, replay = fold.
+
+One row a tick: what was seen (deflated), commands, the state after, the decision with proposal, trail and verdict,
+and once the plant has answered, the receipt. WAL mode: readers never block the writer. A local disk is needed.
+"""
+
+import csv
+import io
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter
+
+from policies.conduct import noted
+from policies.control import Command, Decision
+from policies.state import STATE_VERSION, State
+from simulators.plant import Observation, Receipt
+from tuner.errors import ConfigError, ContractError
+
+MIGRATIONS = (
+    """
+    CREATE TABLE tick (
+        id INTEGER PRIMARY KEY,
+        at_s REAL NOT NULL,
+        seen BLOB NOT NULL,
+        commands TEXT NOT NULL,
+        state BLOB NOT NULL,
+        decision TEXT NOT NULL,
+        action TEXT NOT NULL,
+        decision_id TEXT NOT NULL,
+        receipt TEXT
+    );
+    CREATE INDEX tick_by_decision ON tick (decision_id);
+    """,
+)
+"""Statements that lead from one schema version to the next; the version counts them. Added to, never changed."""
+APPLICATION_ID = 0x45515550
+"""Marks a file as a journal of ours."""
+BUSY_S = 10.0
+"""Another process may hold the file for so long."""
+EXPORTED = ("id", "at_s", "action", "code", "decision_id", "reason", "order", "gain_frac", "verdict", "receipt")
+"""Columns of the CSV export; JSONL has everything."""
+
+_SEEN = TypeAdapter(Observation)
+_COMMANDS = TypeAdapter(tuple[Command, ...])
+_STATE = TypeAdapter(State)
+_DECISION = TypeAdapter(Decision)
+_RECEIPT = TypeAdapter(Receipt)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One tick."""
+
+    at_s: float
+    seen: Observation
+    commands: tuple[Command, ...]
+    state: State
+    """After the tick, before the receipt."""
+    decision: Decision
+    receipt: Receipt | None = None
+
+
+class Ledger(Protocol):
+    """Where a loop writes its ticks, before it acts and after the plant has answered."""
+
+    def commit(self, entry: Entry) -> int: ...
+
+    def answer(self, tick_id: int, receipt: Receipt) -> None: ...
+
+
+class Journal:
+    """A ledger on disk. Each method is one transaction: after a kill, a row is whole or not there."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = _opened(path)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def commit(self, entry: Entry) -> int:
+        row = (
+            entry.at_s,
+            zlib.compress(_SEEN.dump_json(entry.seen)),
+            _COMMANDS.dump_json(entry.commands).decode(),
+            zlib.compress(encoded_state(entry.state)),
+            _DECISION.dump_json(entry.decision).decode(),
+            entry.decision.action.value,
+            entry.decision.decision_id,
+        )
+        with self._file:
+            written = self._file.execute(
+                "INSERT INTO tick (at_s, seen, commands, state, decision, action, decision_id) VALUES (?,?,?,?,?,?,?)",
+                row,
+            )
+        if written.lastrowid is None:
+            raise ContractError("the journal gave a tick no number")
+        return written.lastrowid
+
+    def answer(self, tick_id: int, receipt: Receipt) -> None:
+        with self._file:
+            text = _RECEIPT.dump_json(receipt).decode()
+            self._file.execute("UPDATE tick SET receipt = ? WHERE id = ?", (text, tick_id))
+
+    def last(self) -> State | None:
+        """The state to go on from: after the last tick and its receipt. None in a new journal."""
+        row = self._file.execute("SELECT state, receipt FROM tick ORDER BY id DESC LIMIT 1").fetchone()
+        return None if row is None else _resumed(*row)
+
+    def size(self) -> int:
+        """The number of the last tick; 0 in a new journal."""
+        return int(self._file.execute("SELECT COALESCE(MAX(id), 0) FROM tick").fetchone()[0])
+
+    def entries(self, since_id: int = 0) -> Iterator[Entry]:
+        """All ticks in order, one at a time."""
+        rows = self._file.execute(
+            "SELECT at_s, seen, commands, state, decision, receipt FROM tick WHERE id > ? ORDER BY id", (since_id,)
+        )
+        for at_s, seen, commands, state, decision, receipt in rows:
+            yield Entry(
+                at_s,
+                _SEEN.validate_json(zlib.decompress(seen)),
+                _COMMANDS.validate_json(commands),
+                decoded_state(zlib.decompress(state)),
+                _DECISION.validate_json(decision),
+                None if receipt is None else _RECEIPT.validate_json(receipt),
+            )
+
+    def keep(self, ticks: int) -> int:
+        """Forget all but the last `ticks`; how many went. What is forgotten cannot be replayed."""
+        with self._file:
+            gone = self._file.execute(
+                "DELETE FROM tick WHERE id <= (SELECT COALESCE(MAX(id), 0) FROM tick) - ?", (ticks,)
+            )
+        return gone.rowcount
+
+    def export(self, kind: str) -> Iterator[str]:
+        """Lines of `jsonl` (all but the raw observations and states) or `csv`."""
+        rows = self._file.execute("SELECT id, at_s, commands, decision, receipt FROM tick ORDER BY id")
+        records = (_record(*row) for row in rows)
+        if kind == "jsonl":
+            yield from (json.dumps(record, ensure_ascii=False) for record in records)
+        elif kind == "csv":
+            yield from _csv_lines(records)
+        else:
+            raise ConfigError(f"no export of kind {kind!r}; there are jsonl and csv")
+
+
+def encoded_state(state: State) -> bytes:
+    """The state as JSON, the same bytes for the same state."""
+    return _STATE.dump_json(state)
+
+
+def decoded_state(text: bytes) -> State:
+    """The state of its JSON; one of a newer product is refused, not guessed at."""
+    version = json.loads(text).get("version")
+    if not isinstance(version, int) or version > STATE_VERSION:
+        raise ConfigError(
+            f"the journal's state has version {version}, this product reads up to {STATE_VERSION}: "
+            "use the product that wrote it, or start with a new journal"
+        )
+    return _STATE.validate_json(text)
+
+
+def encoded_decision(decision: Decision) -> bytes:
+    return _DECISION.dump_json(decision)
+
+
+def _resumed(state: bytes, receipt: str | None) -> State:
+    last = decoded_state(zlib.decompress(state))
+    return last if receipt is None else noted(last, _RECEIPT.validate_json(receipt))
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    try:
+        file = sqlite3.connect(path, timeout=BUSY_S)
+        file.execute("PRAGMA journal_mode = WAL")
+        file.execute("PRAGMA synchronous = FULL")
+        _migrated(file, path)
+    except sqlite3.Error as error:
+        raise ConfigError(f"{path} cannot be used as a journal ({error}); name another file on a local disk") from error
+    return file
+
+
+def _migrated(file: sqlite3.Connection, path: Path) -> None:
+    """Bring the file to the newest schema, each step in one transaction."""
+    with closing(file.execute("PRAGMA user_version")) as cursor:
+        version = int(cursor.fetchone()[0])
+    owner = int(file.execute("PRAGMA application_id").fetchone()[0])
+    tables = int(file.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0])
+    if tables and owner != APPLICATION_ID:
+        raise ConfigError(f"{path} is a database of another program; name another file for the journal")
+    if version > len(MIGRATIONS):
+        raise ConfigError(
+            f"{path} has journal schema {version}, this product knows up to {len(MIGRATIONS)}: use the newer product"
+        )
+    for number, statements in enumerate(MIGRATIONS[version:], start=version + 1):
+        file.executescript(
+            f"BEGIN; {statements} PRAGMA user_version = {number}; PRAGMA application_id = {APPLICATION_ID}; COMMIT;"
+        )
+
+
+def _record(tick_id: int, at_s: float, commands: str, decision: str, receipt: str | None) -> dict[str, Any]:
+    told = None if receipt is None else json.loads(receipt)
+    return {"id": tick_id, "at_s": at_s, "commands": json.loads(commands), **json.loads(decision), "receipt": told}
+
+
+def _csv_lines(records: Iterator[dict[str, Any]]) -> Iterator[str]:
+    yield ",".join(EXPORTED)
+    for record in records:
+        line = io.StringIO()
+        cells = (record.get(name) for name in EXPORTED)
+        csv.writer(line, lineterminator="").writerow([json.dumps(c) if isinstance(c, dict) else c for c in cells])
+        yield line.getvalue()
