@@ -1877,6 +1877,8 @@ def publish_wide(s):
     if mode == DRAIN:
         return start_drain(s)
     s.n[N.version] += 1
+    if mode == IN_FLIGHT and s.rates[P.sync_s] <= 0.0 and s.counts[C.keeps_kv]:
+        return False
     now = s.x[X.now]
     for e in range(s.engines.shape[0]):
         advance_wide(s, e, now)
