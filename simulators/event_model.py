@@ -33,7 +33,7 @@ def use_cache(directory: str) -> None:
     """Keep compiled code in this directory. Call it before the first simulation; by default numba chooses one."""
     import numba
 
-    numba.config.CACHE_DIR = directory  # type: ignore[attr-defined]
+    numba.config.CACHE_DIR = directory
 
 
 def is_warm() -> bool:
@@ -44,6 +44,11 @@ def is_warm() -> bool:
 def warm_up() -> None:
     """Compile what is not compiled yet; tens of seconds on a slow machine, nothing when warm."""
     _compiled().warm_up()
+
+
+def multi_server(servers: int, arrivals_per_s: float, service_s: float, customers: int, seed: int = 0) -> float:
+    """Mean wait of an M/M/c queue on the engine's own heap: two events a customer."""
+    return float(_compiled().multi_server(servers, arrivals_per_s, service_s, customers, seed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +243,8 @@ def _why_stopped(made: Parameters, reason: int, gauges: Gauges) -> str:
     if reason == engine.NO_ROOM:
         return f"the buffer grows without bound: {where}"
     if reason == engine.CONTEXT_TOO_LONG:
-        return f"a rollout's context does not fit into the KV pool of {made.rates.kv_tokens:g} tokens"
+        pools = f"{made.rates.kv_tokens:g} tokens (prefill pool: {made.rates.pool_kv_tokens:g})"
+        return f"a rollout's context does not fit into a KV pool of {pools}"
     if reason == engine.THRASHING:
         return f"thrash: over {engine.THRASH} preemptions for every finished turn"
     if reason == engine.ALWAYS_FAILS:
