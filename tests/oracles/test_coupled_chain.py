@@ -121,7 +121,12 @@ def simulated(plug: Admission, training_s: float, steps: int) -> tuple[float, fl
 @pytest.mark.parametrize("training_s", [4.0, 15.0, 40.0])
 @pytest.mark.parametrize(
     "plug",
-    [Admission(Plug.BUFFER_CAP, 1), Admission(Plug.BUFFER_CAP, 3), Admission(Plug.WIP_CAP, 1), Admission(Plug.WIP_CAP, 3)],
+    [
+        Admission(Plug.BUFFER_CAP, 1),
+        Admission(Plug.BUFFER_CAP, 3),
+        Admission(Plug.WIP_CAP, 1),
+        Admission(Plug.WIP_CAP, 3),
+    ],
     ids=lambda plug: f"{plug.plug.value} {plug.limit_groups}",
 )
 def test_the_engine_agrees_with_the_chain(plug: Admission, training_s: float) -> None:

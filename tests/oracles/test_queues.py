@@ -46,7 +46,8 @@ def birth_death(sources: int, think_s: float, servers: int, mean_s: float = 1.0)
     weights = [1.0]
     for n in range(sources):
         weights.append(weights[-1] * (sources - n) / think_s * mean_s / min(n + 1, servers))
-    return [w / sum(weights) for w in weights]
+    total = sum(weights)
+    return [w / total for w in weights]
 
 
 def erlang_c(servers: int, load: float) -> float:
