@@ -1,6 +1,6 @@
 """`python -m benchmarks`: prints both tables, and writes the engine's to docs/benchmarks.md.
 
-BENCH_HUGE=1 adds a 2 GB log through a pipe and 1e8 simulated rollouts. `python -m benchmarks.simulator`: the engine only.
+BENCH_HUGE=1 adds a 2 GB log through a pipe and 1e8 rollouts. `python -m benchmarks.simulator`: the engine only.
 """
 
 import os

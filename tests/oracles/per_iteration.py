@@ -54,6 +54,8 @@ class Engine:
     ends: float = inf
     """When the running iteration is over; inf: none runs."""
     frozen_until: float = 0.0
+    overflowed: bool = False
+    """A resident was put out, and nobody has left since: nobody is admitted."""
 
     @property
     def context(self) -> int:
@@ -121,7 +123,7 @@ class PerIteration:
     def admit(self, engine: Engine) -> float:
         """From the queue into free slots and free KV; returns the seconds of their prefills."""
         stall = 0.0
-        while engine.queue and len(engine.residents) < self.counts.slots:
+        while engine.queue and not engine.overflowed and len(engine.residents) < self.counts.slots:
             r = engine.queue[0]
             if engine.residents and engine.context + r.context > self.rates.kv_admission_tokens:
                 break
@@ -139,6 +141,7 @@ class PerIteration:
             engine.residents.remove(victim)
             victim.cached = False
             engine.queue.appendleft(victim)
+            engine.overflowed = True
             self.preempted += 1
 
     def end_iteration(self, engine: Engine) -> None:
@@ -149,6 +152,7 @@ class PerIteration:
             r.made += 1
         done = [r for r in engine.residents if r.left == 0]
         engine.residents = [r for r in engine.residents if r.left > 0]
+        engine.overflowed = engine.overflowed and not done
         for r in done:
             self.end_turn(r)
 

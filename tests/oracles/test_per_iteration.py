@@ -1,10 +1,12 @@
 """The event engine against a simulator that steps every decode iteration, on the same keyed draws."""
 
+from dataclasses import replace
+
 import pytest
 
 from simulators.event_model import Simulation
 from simulators.event_state import Job, parameters
-from simulators.stations import Admission, Engine, Plug, Trainer, affine
+from simulators.stations import Admission, Engine, Plug, Trainer, Victim, affine
 from simulators.workload import Duration, Lengths, Turns
 from tests.jobs import capped, plain_job, with_stations, with_work
 from tests.oracles.per_iteration import PerIteration
@@ -53,3 +55,26 @@ def test_the_fluid_clock_is_right_to_a_thousandth(name: str) -> None:
 @pytest.mark.parametrize("name", JOBS)
 def test_the_fluid_clock_stays_right_in_a_long_run(name: str) -> None:
     compared(JOBS[name], 400)
+
+
+def both_rates(job: Job, seed: int, steps: int) -> tuple[float, float, float]:
+    """Rollouts a second of the two simulators, and preemptions a rollout of the oracle."""
+    oracle, simulation = PerIteration(parameters(job), seed), Simulation(job, seed)
+    oracle.run(steps)
+    simulation.advance(until_step=steps)
+    counters = simulation.counters()
+    return counters.trained / counters.now_s, oracle.rollouts_per_s, oracle.preempted / counters.trained
+
+
+@pytest.mark.parametrize("victim", [Victim.LAST_ADMITTED, Victim.SHORTEST_OUTPUT])
+def test_a_full_kv_pool_costs_the_same(victim: Victim) -> None:
+    """Who is put out when is chaotic: so over seeds, within four standard errors of the difference and one hundredth."""
+    tight = replace(plain_job().stations.engine, kv_tokens=4500, victim=victim, prefill_s_per_token=2e-4)
+    job = with_stations(plain_job(), engine=tight)
+    runs = [both_rates(job, seed, 40) for seed in range(6)]
+    differences = [ours / theirs - 1.0 for ours, theirs, _ in runs]
+    mean = sum(differences) / len(differences)
+    error = (sum((d - mean) ** 2 for d in differences) / len(differences) / (len(differences) - 1)) ** 0.5
+    assert min(preempted for _, _, preempted in runs) > 0.02
+    assert abs(mean) < max(0.002, 4.0 * error)
+    assert abs(mean) < 0.01
