@@ -238,7 +238,8 @@ def _why_stopped(made: Parameters, reason: int, gauges: Gauges) -> str:
     if reason == engine.NO_ROOM:
         return f"the buffer grows without bound: {where}"
     if reason == engine.CONTEXT_TOO_LONG:
-        return f"a rollout's context does not fit into the KV pool of {made.rates.kv_tokens:g} tokens"
+        pools = f"{made.rates.kv_tokens:g} tokens (prefill pool: {made.rates.pool_kv_tokens:g})"
+        return f"a rollout's context does not fit into a KV pool of {pools}"
     if reason == engine.THRASHING:
         return f"thrash: over {engine.THRASH} preemptions for every finished turn"
     if reason == engine.ALWAYS_FAILS:

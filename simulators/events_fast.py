@@ -21,7 +21,11 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-from numba import njit, typeof
+from llvmlite import ir
+from numba import config, njit, typeof, types
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
+from numba.np import arrayobj
 
 from simulators import streams
 from simulators.event_state import (
@@ -157,6 +161,8 @@ STARVED_BATCHES = 10_000
 class State(NamedTuple):
     """All arrays of one simulated job: sized by what is in flight and in the buffer, never by what was simulated."""
 
+    addresses: Any
+    """(address, rows, columns) of every array in the order of these fields, this one first."""
     n: Any
     x: Any
     counts: Any
@@ -206,13 +212,91 @@ _OPTIONS: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
 """No reference counts (the engine allocates nothing) and no checks of divisors (parameters are checked before)."""
 
 
+_INNER: dict[str, Any] = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Nobody calls these functions from Python: without the wrappers they compile much faster."""
+
+
 def _inlined(function: Compiled) -> Compiled:
     """Compiled into its callers."""
-    return njit(forceinline=True, **_OPTIONS)(function)
+    return njit(forceinline=True, **_INNER)(function)
+
+
+_KINDS = (
+    *("i1", "i1", "f1", "i1", "f1", "f2", "f2", "f2", "f1", "f1", "f2", "i2", "f2", "f2", "f1", "f1"),
+    *("r2", "f2", "i2", "f2", "i2", "i1", "i1", "i1", "i1", "i1", "f2", "i2", "i1", "i1", "i2", "f2", "f2"),
+)
+"""Item type (i: int64, f: float64, r: int32) and dimensions of the fields of State, in their order."""
+
+
+_ITEMS = {"i": types.int64, "f": types.float64, "r": types.int32}
+_ARRAYS = {
+    name: (3 * i, types.Array(_ITEMS[kind[0]], int(kind[1]), "C"))
+    for i, (name, kind) in enumerate(zip(State._fields, _KINDS, strict=True))
+}
+"""Of each array: its first word in the table of addresses, and its type."""
+
+
+class StateType(types.Type):
+    """State inside compiled code: one pointer to the table of addresses, instead of some 300 words of array headers
+    (which would be copied at every call and take minutes to compile)."""
+
+    def __init__(self) -> None:
+        super().__init__(name="equipoise.State")
+
+
+@register_model(StateType)
+class _StateModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, ir.IntType(64).as_pointer())
+
+
+@infer_getattr
+class _StateAttributes(AttributeTemplate):
+    key = StateType
+
+    def generic_resolve(self, kind: Any, name: str) -> Any:
+        return _ARRAYS[name][1]
+
+
+@lower_getattr_generic(StateType)
+def _array_at(context: Any, builder: Any, kind: Any, table: Any, name: str) -> Any:
+    first, array_type = _ARRAYS[name]
+    size = ir.Constant(ir.IntType(64), array_type.dtype.bitwidth // 8)
+    words = []
+    for i in range(1 + array_type.ndim):
+        word = builder.load(builder.gep(table, [ir.Constant(ir.IntType(64), first + i)]))
+        word.set_metadata("invariant.load", builder.module.add_metadata([]))  # arrays stay where they are in a run
+        words.append(word)
+    address, *shape = words
+    strides = [size] if array_type.ndim == 1 else [builder.mul(shape[1], size), size]
+    array = arrayobj.make_array(array_type)(context, builder)
+    data = builder.inttoptr(address, array.data.type)
+    arrayobj.populate_array(array, data, shape, strides, size, None)
+    return array._getvalue()
+
+
+@intrinsic
+def _state_at(typing: Any, addresses: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return arrayobj.make_array(addresses)(context, builder, arguments[0]).data
+
+    return StateType()(addresses), generate
 
 
 def _called(function: Compiled) -> Compiled:
-    return njit(**_OPTIONS)(function)
+    """Compiled once, and called where LLVM does not think it better to copy it."""
+    return njit(**_INNER)(function)
+
+
+def _handed(state: Any) -> Any:
+    """What a compiled entry is called with (uncompiled, with NUMBA_DISABLE_JIT, the state itself)."""
+    return state if config.DISABLE_JIT else state.addresses
+
+
+if config.DISABLE_JIT:
+
+    def _state_at(state: Any) -> Any:
+        return state
 
 
 # ---- random numbers (streams.py, in 64-bit words) ----
@@ -222,8 +306,8 @@ _MIX_A, _MIX_B = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _STREAM, _GROUP = np.uint64(streams.STREAM_STEP), np.uint64(streams.GROUP_STEP)
 _MEMBER, _TURN = np.uint64(streams.MEMBER_STEP), np.uint64(streams.TURN_STEP)
 
-normal_quantile = _called(streams.normal_quantile)
-normal_share = _called(streams.normal_share)
+normal_quantile = njit(**_OPTIONS)(streams.normal_quantile)
+normal_share = njit(**_OPTIONS)(streams.normal_share)
 
 
 @_inlined
@@ -250,10 +334,10 @@ def exact_quantile(s, law, share):
         return s.laws[law, L.mean]
     last = int(s.laws[law, L.pairs]) - 1
     for i in range(last):
-        left, low, right, high = s.pairs[law, i, 0], s.pairs[law, i, 1], s.pairs[law, i + 1, 0], s.pairs[law, i + 1, 1]
+        left, low, right, high = s.pairs[law, 2 * i], s.pairs[law, 2 * i + 1], s.pairs[law, 2 * i + 2], s.pairs[law, 2 * i + 3]
         if share <= right:
             return low + (high - low) * (share - left) / (right - left)
-    return s.pairs[law, last, 1]
+    return s.pairs[law, 2 * last + 1]
 
 
 @_inlined
@@ -336,38 +420,30 @@ def replay(tree, leaf, value):
 
 
 @_inlined
-def decoding(s, e, wide):
-    """Residents that set the step time, and seconds of one step now."""
-    b = s.engines[e, E.residents]
-    m = s.rates[P.per_context_token_s]
-    if wide is None:
-        each = s.step_s[b]
-        if m > 0.0:
-            each += m * s.clocks[e, F.context]
-        return b, each
-    context = s.clocks[e, F.context]
-    if s.counts[C.tenant]:  # the second job fills the slots
+def decoding(s, e):
+    """Seconds of one step of this engine now, with the slots that a second job fills."""
+    b, context = s.engines[e, E.residents], s.clocks[e, F.context]
+    if s.counts[C.tenant]:
         slots = s.counts[C.slots]
         context += max(0, slots - b) * s.rates[P.tenant_tokens]
         b = max(b, slots)
-    return b, (s.step_s[b] + m * context) * s.slowness[e] + s.clocks[e, F.tax]
+    return (s.step_s[b] + s.rates[P.per_context_token_s] * context) * s.slowness[e] + s.clocks[e, F.tax]
 
 
-@_inlined
-def pace(s, e, wide):
+@_called
+def pace(s, e):
     """Of the engine's clock: seconds of a step now, and how it grows by the tokens that follow (m b)."""
     m = s.rates[P.per_context_token_s]
-    b, each = decoding(s, e, wide)
-    if wide is None:
-        return each, m * b
-    growth = m * s.engines[e, E.residents] * s.slowness[e]
-    if s.counts[C.lockstep] > 1:
-        first = e - e % s.counts[C.lockstep]
-        for other in range(first, min(first + s.counts[C.lockstep], s.engines.shape[0])):
-            if s.engines[other, E.residents] > 0:
-                _, slower = decoding(s, other, wide)
-                if slower > each:
-                    each, growth = slower, m * s.engines[other, E.residents] * s.slowness[other]
+    each, growth = decoding(s, e), m * s.engines[e, E.residents] * s.slowness[e]
+    if s.counts[C.lockstep] == 1:
+        return each, growth
+    each = 0.0
+    first = e - e % s.counts[C.lockstep]
+    for other in range(first, min(first + s.counts[C.lockstep], s.engines.shape[0])):
+        if s.engines[other, E.residents] > 0 or s.counts[C.tenant]:
+            slower = decoding(s, other)
+            if slower > each:
+                each, growth = slower, m * s.engines[other, E.residents] * s.slowness[other]
     return each, growth
 
 
@@ -381,70 +457,70 @@ def account(s, e, b, d, dt):
 
 @_inlined
 def advance(s, e, now, wide):
-    """Let the engine's clock run up to `now`, and with it those in lockstep with it."""
+    """Let the engine's clock run up to `now`."""
     if wide is not None:
-        if s.counts[C.lockstep] > 1:
-            advance_bundle(s, e, now, wide)
-            return
+        advance_wide(s, e, now)
+        return
     dt = now - s.clocks[e, F.resume]
     if dt <= 0.0:
         return
     s.clocks[e, F.resume] = now
     b = s.engines[e, E.residents]
     if b == 0:
-        if wide is not None:
-            if s.counts[C.tenant]:
-                _, each = decoding(s, e, wide)
-                s.x[X.tenant_tokens] += s.counts[C.slots] * dt / each
         return
-    each, growth = pace(s, e, wide)
-    d = 2.0 * dt / (each + sqrt(each * each + 2.0 * growth * dt)) if growth > 0.0 else dt / each
+    m = s.rates[P.per_context_token_s]
+    each = s.step_s[b]
+    if m > 0.0:
+        each += m * s.clocks[e, F.context]
+        d = 2.0 * dt / (each + sqrt(each * each + 2.0 * m * b * dt))
+    else:
+        d = dt / each
     s.clocks[e, F.clock] += d
     account(s, e, b, d, dt)
-    if wide is not None:
-        after_advance(s, e, b, d)
 
 
 @_called
-def after_advance(s, e, b, d):
-    if s.counts[C.tenant]:
-        s.x[X.tenant_tokens] += max(0, s.counts[C.slots] - b) * d
+def advance_wide(s, e, now):
+    """Engines in lockstep stand at the same time, and their clocks run alike: the slowest step is everyone's."""
+    dt = now - s.clocks[e, F.resume]
+    if dt <= 0.0:
+        return
+    each, growth = pace(s, e)
+    d = 0.0
+    if each > 0.0:
+        d = 2.0 * dt / (each + sqrt(each * each + 2.0 * growth * dt)) if growth > 0.0 else dt / each
+    first = e - e % s.counts[C.lockstep]
+    for one in range(first, min(first + s.counts[C.lockstep], s.engines.shape[0])):
+        s.clocks[one, F.resume] = now
+        b = s.engines[one, E.residents]
+        if s.counts[C.tenant]:
+            s.x[X.tenant_tokens] += max(0, s.counts[C.slots] - b) * d
+        if b > 0:
+            s.clocks[one, F.clock] += d
+            account(s, one, b, d, dt)
+            make_room(s, one)
+
+
+@_inlined
+def make_room(s, e):
+    """Residents push out paused contexts, the longest paused first."""
     while s.clocks[e, F.cached] > 0.0 and s.clocks[e, F.context] + s.clocks[e, F.cached] > s.rates[P.kv_tokens]:
         uncache(s, s.engines[e, E.cached_head])
 
 
 @_called
-def advance_bundle(s, e, now, wide):
-    """Engines in lockstep stand at the same time, and their clocks run alike: the slowest step is everyone's."""
-    dt = now - s.clocks[e, F.resume]
-    if dt <= 0.0:
-        return
-    each, growth = pace(s, e, wide)
-    d = 2.0 * dt / (each + sqrt(each * each + 2.0 * growth * dt)) if each > 0.0 else 0.0
-    first = e - e % s.counts[C.lockstep]
-    for one in range(first, min(first + s.counts[C.lockstep], s.engines.shape[0])):
-        s.clocks[one, F.resume] = now
-        b = s.engines[one, E.residents]
-        if b > 0:
-            s.clocks[one, F.clock] += d
-            account(s, one, b, d, dt)
-            after_advance(s, one, b, d)
-
-
-@_inlined
-def expect(s, e, wide):
+def expect(s, e):
     """Work out the engine's next event from its own clock and the pace that holds for it."""
     b = s.engines[e, E.residents]
     departs = inf
     if b > 0:
         d = s.heap[e, 0] - s.clocks[e, F.clock]
-        each, growth = pace(s, e, wide)
-        if wide is not None:
-            s.engines[e, E.overflowing] = 0
-            room = s.rates[P.kv_tokens] - s.clocks[e, F.context]
-            if room < b * d:
-                s.engines[e, E.overflowing] = 1
-                d = max(0.0, room / b)
+        each, growth = pace(s, e)
+        s.engines[e, E.overflowing] = 0
+        room = s.rates[P.kv_tokens] - s.clocks[e, F.context]
+        if room < b * d:
+            s.engines[e, E.overflowing] = 1
+            d = max(0.0, room / b)
         if growth > 0.0:
             each += 0.5 * growth * d
         departs = s.clocks[e, F.resume] + each * max(0.0, d)
@@ -454,14 +530,29 @@ def expect(s, e, wide):
 
 @_inlined
 def touch(s, e, wide):
-    """The engine changed; its clock is up to date. Those in lockstep with it feel it."""
+    """The engine changed; its clock is up to date. Work out its next event."""
     if wide is not None:
-        if s.counts[C.lockstep] > 1:
-            first = e - e % s.counts[C.lockstep]
-            for one in range(first, min(first + s.counts[C.lockstep], s.engines.shape[0])):
-                expect(s, one, wide)
-            return
-    expect(s, e, wide)
+        touch_wide(s, e)
+        return
+    b = s.engines[e, E.residents]
+    departs = inf
+    if b > 0:
+        d = s.heap[e, 0] - s.clocks[e, F.clock]
+        m = s.rates[P.per_context_token_s]
+        each = s.step_s[b]
+        if m > 0.0:
+            each += m * s.clocks[e, F.context] + 0.5 * m * b * d
+        departs = s.clocks[e, F.resume] + each * d
+    s.clocks[e, F.departs] = departs
+    replay(s.tree, e, min(departs, s.clocks[e, F.returns]))
+
+
+@_called
+def touch_wide(s, e):
+    """Those in lockstep feel it."""
+    first = e - e % s.counts[C.lockstep]
+    for one in range(first, min(first + s.counts[C.lockstep], s.engines.shape[0])):
+        expect(s, one)
 
 
 @_inlined
@@ -476,7 +567,7 @@ def stall(s, e, seconds):
 
 
 @_inlined
-def join(s, e, r, wide):
+def join(s, e, r):
     """A rollout becomes resident; the engine's clock is up to date."""
     size = s.engines[e, E.residents]
     s.engines[e, E.residents] = size + 1
@@ -484,9 +575,6 @@ def join(s, e, r, wide):
     mark = s.clocks[e, F.clock] + s.rollouts[r, R.tokens]
     s.clocks[e, F.context] += s.rollouts[r, R.context]
     s.times[r, T.entered] = s.x[X.now]
-    if wide is not None:
-        prefill(s, e, r)
-        s.rollouts[r, R.state] = RESIDENT
     if s.n[N.hole] == e:
         s.n[N.hole] = -1
         sift(s.heap, e, size + 1, mark, float(r))
@@ -495,6 +583,14 @@ def join(s, e, r, wide):
 
 
 @_called
+def join_wide(s, e, r):
+    prefill(s, e, r)
+    s.rollouts[r, R.state] = RESIDENT
+    join(s, e, r)
+    make_room(s, e)
+
+
+@_inlined
 def prefill(s, e, r):
     """What of the context is not in the cache is computed: the engine stops for it, or (chunked) every token of this
     turn carries its share of it, so that nobody stops and the work is the same."""
@@ -516,22 +612,20 @@ def prefill(s, e, r):
 
 
 @_inlined
-def left(s, e, wide):
-    """One resident fewer, already counted. An empty engine's clock goes back to 0."""
-    if s.engines[e, E.residents] == 0:
-        s.clocks[e, F.context] = 0.0
-        s.clocks[e, F.clock] = 0.0
-        if wide is not None:
-            s.clocks[e, F.tax] = 0.0
+def stand_still(s, e, wide):
+    """An empty engine's clock goes back to 0."""
+    s.clocks[e, F.context] = 0.0
+    s.clocks[e, F.clock] = 0.0
+    if wide is not None:
+        s.clocks[e, F.tax] = 0.0
 
 
 @_inlined
-def close_hole(s, e, wide):
+def close_hole(s, e):
     """Nobody took the departed one's place."""
     s.n[N.hole] = -1
     size = s.engines[e, E.residents]
     if size == 0:
-        left(s, e, wide)
         return
     sift(s.heap, e, size, s.heap[e, 2 * size], s.heap[e, 2 * size + 1])
     if s.clocks[e, F.clock] > 1e9:
@@ -548,10 +642,8 @@ def rebase(s, e):
 
 
 @_inlined
-def has_room(s, e, r, wide):
+def has_room(s, e, r):
     """Whether the engine can admit this rollout now."""
-    if wide is None:
-        return s.engines[e, E.residents] < s.counts[C.slots]
     taken = s.engines[e, E.residents] + s.engines[e, E.reserved]
     if s.engines[e, E.draining] or taken >= s.counts[C.slots]:
         return False
@@ -580,33 +672,53 @@ def queue_up(s, e, r):
 def arrive(s, e, r, wide):
     """A rollout wants the engine: into a free slot, else to the end of the queue."""
     if wide is not None:
-        s.rollouts[r, R.state] = QUEUED
-        if s.counts[C.prefill_engines] > 0:
-            pool_arrive(s, r)
-            return
-        if s.engines[e, E.queued] > 0:
-            queue_up(s, e, r)
-            return
-    if has_room(s, e, r, wide):
-        join(s, e, r, wide)
+        arrive_wide(s, e, r)
+    elif s.engines[e, E.residents] < s.counts[C.slots]:
+        join(s, e, r)
     else:
         queue_up(s, e, r)
+
+
+@_called
+def arrive_wide(s, e, r):
+    if s.counts[C.prefill_engines] > 0:
+        pool_arrive(s, r)
+        return
+    if s.engines[e, E.queued] == 0 and has_room(s, e, r):
+        join_wide(s, e, r)
+        return
+    s.rollouts[r, R.state] = QUEUED
+    queue_up(s, e, r)
+
+
+@_inlined
+def next_in_line(s, e):
+    r = s.engines[e, E.queue_head]
+    s.engines[e, E.queue_head] = s.rollouts[r, R.next]
+    s.engines[e, E.queued] -= 1
+    s.n[N.queued] -= 1
+    s.x[X.queued_s] += s.x[X.now] - s.times[r, T.entered]
+    return r
 
 
 @_inlined
 def admit(s, e, wide):
     """From the head of the engine's queue, while there is room."""
-    while s.engines[e, E.queued] > 0 and has_room(s, e, s.engines[e, E.queue_head], wide):
-        r = s.engines[e, E.queue_head]
-        s.engines[e, E.queue_head] = s.rollouts[r, R.next]
-        s.engines[e, E.queued] -= 1
-        s.n[N.queued] -= 1
-        s.x[X.queued_s] += s.x[X.now] - s.times[r, T.entered]
-        if wide is not None:
-            if s.rollouts[r, R.state] == HELD:
-                from_pool(s, e, r)
-                continue
-        join(s, e, r, wide)
+    if wide is not None:
+        admit_wide(s, e)
+        return
+    while s.engines[e, E.queued] > 0 and s.engines[e, E.residents] < s.counts[C.slots]:
+        join(s, e, next_in_line(s, e))
+
+
+@_called
+def admit_wide(s, e):
+    while s.engines[e, E.queued] > 0 and has_room(s, e, s.engines[e, E.queue_head]):
+        r = next_in_line(s, e)
+        if s.rollouts[r, R.state] == HELD:
+            from_pool(s, e, r)
+        else:
+            join_wide(s, e, r)
 
 
 @_inlined
@@ -716,8 +828,7 @@ def cache(s, e, r):
         s.rollouts[tail, R.link] = r
     s.engines[e, E.cached_tail] = r
     s.clocks[e, F.cached] += context
-    while s.clocks[e, F.cached] > 0.0 and s.clocks[e, F.context] + s.clocks[e, F.cached] > s.rates[P.kv_tokens]:
-        uncache(s, s.engines[e, E.cached_head])
+    make_room(s, e)
 
 
 @_called
@@ -750,13 +861,14 @@ def interrupt(s, e, r, mark):
     s.engines[e, E.residents] -= 1
     s.n[N.resident] -= 1
     s.x[X.resident_s] += s.x[X.now] - s.times[r, T.entered]
-    left(s, e, 1)
+    if s.engines[e, E.residents] == 0:
+        stand_still(s, e, 1)
 
 
 @_called
 def overflow(s, e):
     """The KV pool is full: a victim goes to the head of the queue. Nobody is admitted until somebody leaves."""
-    advance(s, e, s.x[X.now], 1)
+    advance_wide(s, e, s.x[X.now])
     b = s.engines[e, E.residents]
     if b == 1:
         s.n[N.stopped] = CONTEXT_TOO_LONG
@@ -856,17 +968,17 @@ def prefilled(s, p):
     e = s.rollouts[r, R.engine]
     s.times[r, T.tax] = 0.0
     s.rollouts[r, R.state] = HELD
-    advance(s, e, s.x[X.now], 1)
+    advance_wide(s, e, s.x[X.now])
     queue_up(s, e, r)
-    admit(s, e, 1)
-    touch(s, e, 1)
+    admit_wide(s, e)
+    touch_wide(s, e)
     pool_start(s, p)
 
 
 @_called
 def from_pool(s, e, r):
     """A decoder takes a prefilled rollout: over the link into a slot that is its own from now on."""
-    p = s.rollouts[r, R.link]
+    p = int(s.rollouts[r, R.link])
     context = s.rollouts[r, R.context]
     seconds = s.rates[P.transfer_base_s] + context * s.rates[P.transfer_s_per_token]
     s.pool[p, Q.rollouts] -= 1
@@ -977,7 +1089,7 @@ def pull_out(s, r):
     """Take a rollout in flight out of wherever it is."""
     e, state = s.rollouts[r, R.engine], s.rollouts[r, R.state]
     now = s.x[X.now]
-    advance(s, e, now, 1)
+    advance_wide(s, e, now)
     if state == RESIDENT:
         i = 0
         while s.heap[e, 2 * i + 1] != r:
@@ -1002,8 +1114,8 @@ def pull_out(s, r):
     if s.rollouts[r, R.cached] > 0:
         uncache(s, r)
     forget(s, r)
-    admit(s, e, 1)
-    touch(s, e, 1)
+    admit_wide(s, e)
+    touch_wide(s, e)
 
 
 @_called
@@ -1134,11 +1246,11 @@ def drained(s, e):
     s.n[N.version] += 1
     for other in range(s.engines.shape[0]):
         s.engines[other, E.draining] = 0
-        advance(s, other, s.x[X.now], 1)
+        advance_wide(s, other, s.x[X.now])
         s.clocks[other, F.resume] = max(s.clocks[other, F.resume], s.x[X.now]) + s.rates[P.sync_s]
     for other in range(s.engines.shape[0]):
-        admit(s, other, 1)
-        touch(s, other, 1)
+        admit_wide(s, other)
+        touch_wide(s, other)
     if s.n[N.phase] == DRAINING:
         s.n[N.phase] = WAITING
         s.x[X.sync_s] += s.rates[P.sync_s]
@@ -1260,6 +1372,11 @@ def draw_turn(s, r, g, turn, wide):
 
 
 @_called
+def draw_turn_wide(s, r, g, turn):
+    draw_turn(s, r, g, turn, 1)
+
+
+@_called
 def cut_short(s, r, g, turn, tokens):
     """Pruning of a long response; the point where a rollout that is lost to infrastructure breaks off."""
     gid, draw = s.groups[g, G.id], s.rollouts[r, R.draw]
@@ -1293,7 +1410,10 @@ def prepare(s, r, g, member, many_turns, wide):
         if s.laws[TURN_LAW, L.kind] != FIXED:
             value = exact_quantile(s, TURN_LAW, uniform(s.n[N.key], TURNS, s.groups[g, G.id], row[R.draw], 0))
         row[R.turns] = tokens_of(s, TURN_LAW, value)
-    draw_turn(s, r, g, 0, wide)
+    if wide is not None:
+        draw_turn_wide(s, r, g, 0)
+    else:
+        draw_turn(s, r, g, 0, wide)
 
 
 @_inlined
@@ -1335,17 +1455,30 @@ def dispatch(s, many_turns, wide):
     row[R.group], row[R.member], row[R.draw] = g, member, member
     if wide is not None:
         s.members[g, member] = r
-    prepare(s, r, g, member, many_turns, wide)
-    route(s, r, wide)
+        prepare_wide(s, r, g, member)
+        route_wide(s, r)
+    else:
+        prepare(s, r, g, member, many_turns, wide)
+        route(s, r, wide)
 
 
 @_called
-def dispatch_again(s, many_turns):
+def prepare_wide(s, r, g, member):
+    prepare(s, r, g, member, True, 1)
+
+
+@_called
+def route_wide(s, r):
+    route(s, r, 1)
+
+
+@_called
+def dispatch_again(s):
     """A rollout that was stopped goes on, or one that was lost starts anew."""
     r = take(s, N.again_head)
     if s.rollouts[r, R.turn] < 0:
-        prepare(s, r, s.rollouts[r, R.group], s.rollouts[r, R.member], many_turns, 1)
-    route(s, r, 1)
+        prepare_wide(s, r, s.rollouts[r, R.group], s.rollouts[r, R.member])
+    route_wide(s, r)
 
 
 @_inlined
@@ -1359,7 +1492,7 @@ def fill(s, many_turns, wide):
             if s.n[N.draining] or s.n[N.stopped]:
                 return
             if s.n[N.agains] > 0 and not s.n[N.hold_again]:
-                dispatch_again(s, many_turns)
+                dispatch_again(s)
                 continue
             if s.n[N.free_rollouts] == 0 or s.n[N.order_tail] - s.n[N.order_head] >= s.order.shape[0]:
                 s.n[N.need_room] = 1
@@ -1435,6 +1568,11 @@ def finish_rollout(s, e, r, wide):
         unload(s, e)
     if row[G.done] == row[G.size]:
         finish_group(s, g, wide)
+
+
+@_called
+def finish_wide(s, e, r):
+    finish_rollout(s, e, r, 1)
 
 
 @_inlined
@@ -1730,7 +1868,7 @@ def publish_wide(s):
     s.n[N.version] += 1
     now = s.x[X.now]
     for e in range(s.engines.shape[0]):
-        advance(s, e, now, 1)
+        advance_wide(s, e, now)
         if mode == ABORT:
             abort_residents(s, e)
     if s.counts[C.rolling] and mode == IN_FLIGHT:
@@ -1743,8 +1881,8 @@ def publish_wide(s):
     for e in range(s.engines.shape[0]):
         take_weights(s, e)
     for e in range(s.engines.shape[0]):
-        admit(s, e, 1)
-        touch(s, e, 1)
+        admit_wide(s, e)
+        touch_wide(s, e)
     return False
 
 
@@ -1763,9 +1901,9 @@ def take_weights(s, e):
 def roll(s):
     """The next engine of a rolling publication."""
     e = s.n[N.rolling_at]
-    advance(s, e, s.x[X.now], 1)
+    advance_wide(s, e, s.x[X.now])
     take_weights(s, e)
-    touch(s, e, 1)
+    touch_wide(s, e)
     s.n[N.rolling_at] = e + 1
     if e + 1 >= s.counts[C.engines]:
         s.n[N.rolling_at] = 0 if s.n[N.roll_again] else -1
@@ -1789,10 +1927,10 @@ def start_drain(s):
     if waits:
         s.n[N.phase] = DRAINING
     for e in range(s.engines.shape[0]):
-        advance(s, e, now, 1)
+        advance_wide(s, e, now)
         drained(s, e)
-        admit(s, e, 1)
-        touch(s, e, 1)
+        admit_wide(s, e)
+        touch_wide(s, e)
     return waits
 
 
@@ -1858,11 +1996,11 @@ def come_back(s, e, r):
             s.n[N.boxes_failed] += 1
             fail(s, r)
         else:
-            arrive(s, e, r, 1)
+            arrive_wide(s, e, r)
     elif state == VERIFYING:
         s.n[N.judging] -= 1
         start_verifying(s)
-        finish_rollout(s, e, r, 1)
+        finish_wide(s, e, r)
     else:
         s.engines[e, E.reserved] -= 1
         decode_prefilled(s, e, r)
@@ -1894,7 +2032,7 @@ def departure(s, e, many_turns, wide):
     g = s.rollouts[r, R.group]
     note(s, TURN_END, s.groups[g, G.id], s.rollouts[r, R.member], e)
     if wide is not None:
-        close_hole(s, e, wide)
+        close_hole(s, e)
         s.clocks[e, F.tax] = max(0.0, s.clocks[e, F.tax] - s.times[r, T.tax]) if b > 1 else 0.0
         if s.engines[e, E.draining]:
             drained(s, e)
@@ -1906,6 +2044,8 @@ def departure(s, e, many_turns, wide):
             if s.counts[C.verified] and not s.rollouts[r, R.flags] & PRUNED:
                 want_verifier(s, r)
                 return
+            finish_wide(s, e, r)
+            return
         finish_rollout(s, e, r, wide)
         return
     gid, draw = s.groups[g, G.id], s.rollouts[r, R.draw]
@@ -1917,7 +2057,10 @@ def departure(s, e, many_turns, wide):
         if s.laws[TOOL_TOKEN_LAW, L.shared_sigma] > 0.0:
             value *= exp(s.laws[TOOL_TOKEN_LAW, L.shared_sigma] * s.marks[g, H.score])
         s.rollouts[r, R.context] = context + tokens_of(s, TOOL_TOKEN_LAW, value)
-    draw_turn(s, r, g, turn, wide)
+    if wide is not None:
+        draw_turn_wide(s, r, g, turn)
+    else:
+        draw_turn(s, r, g, turn, wide)
     seconds = quantile(s, TOOL_TIME_LAW, uniform(s.n[N.key], TOOL_TIME, gid, draw, turn))
     leave_engine_for(s, e, r, seconds)
 
@@ -1956,7 +2099,9 @@ def settle(s, many_turns, wide):
     if e >= 0:
         s.n[N.handled] = -1
         if s.n[N.hole] == e:
-            close_hole(s, e, wide)
+            close_hole(s, e)
+        if s.engines[e, E.residents] == 0:
+            stand_still(s, e, wide)
         touch(s, e, wide)
 
 
@@ -1971,14 +2116,9 @@ def pass_time(s, until):
     s.x[X.area_ring] += dt * s.n[N.ring_count]
 
 
-@_called
-def stop(s, reason):
-    s.n[N.stopped] = reason
-    return DONE
-
-
 def _build(many_turns: bool, wide: int | None, stamp: int) -> Compiled:
-    def run(s, until_s, until_step):
+    def run(addresses, until_s, until_step):
+        s = _state_at(addresses)
         s.n[N.stamp] = stamp
         if s.n[N.stopped] > LAST_CURABLE:
             return DONE
@@ -1995,13 +2135,15 @@ def _build(many_turns: bool, wide: int | None, stamp: int) -> Compiled:
                 if s.n[N.planned] > 0:
                     planned = s.agenda[0, 0]
                     soonest = min(soonest, planned)
-            if soonest > until_s:
-                pass_time(s, until_s)
+            if soonest > until_s or soonest == inf:
+                if soonest == inf:
+                    s.n[N.stopped] = NO_EVENT
+                if until_s < inf:
+                    pass_time(s, until_s)
                 return DONE
-            if soonest == inf:
-                return stop(s, NO_EVENT)
             if s.n[N.phase] == IDLE and s.n[N.since_training] > STARVED_BATCHES * s.counts[C.batch_groups]:
-                return stop(s, STARVED)
+                s.n[N.stopped] = STARVED
+                return DONE
             s.n[N.events] += 1
             pass_time(s, soonest)
             if planned <= soonest:
@@ -2024,15 +2166,17 @@ def _cached(function: Compiled) -> Compiled:
         return njit(**_OPTIONS)(function)
 
 
-def _advance_all(s):
+def _advance_all(addresses):
+    s = _state_at(addresses)
     for e in range(s.engines.shape[0]):
-        advance(s, e, s.x[X.now], 1)
+        advance_wide(s, e, s.x[X.now])
 
 
-def _touch_all(s):
+def _touch_all(addresses):
+    s = _state_at(addresses)
     for e in range(s.engines.shape[0]):
-        admit(s, e, 1)
-        touch(s, e, 1)
+        admit_wide(s, e)
+        touch_wide(s, e)
         replay(s.loads, e, float(s.engines[e, E.in_flight]) if s.engines[e, E.active] else inf)
 
 
@@ -2064,7 +2208,7 @@ def _tree(leaves: int) -> Any:
 def _law_rows(made: Parameters) -> tuple[Any, Any, Any]:
     listed = [getattr(made.laws, f.name) for f in fields(made.laws)]
     most = max(1, *(len(law.pairs) for law in listed))
-    rows, pairs = np.zeros((len(listed), len(L))), np.zeros((len(listed), most, 2))
+    rows, pairs = np.zeros((len(listed), len(L))), np.zeros((len(listed), 2 * most))
     for i, law in enumerate(listed):
         roots = (sqrt(law.shared_frac), sqrt(1.0 - law.shared_frac))
         rows[i] = (
@@ -2078,7 +2222,7 @@ def _law_rows(made: Parameters) -> tuple[Any, Any, Any]:
             len(law.pairs),
         )
         for j, pair in enumerate(law.pairs):
-            pairs[i, j] = pair
+            pairs[i, 2 * j : 2 * j + 2] = pair
     return rows, np.array([law.table for law in listed]), pairs
 
 
@@ -2097,14 +2241,15 @@ def _parameter_arrays(made: Parameters) -> dict[str, Any]:
 
 def fresh(made: Parameters, seed: int, trace_rows: int = 0, wide: bool = False) -> State:
     """A job at time 0: nothing dispatched, version 0. `wide` takes the widest variant where another would do."""
-    state = _blank(made, seed, trace_rows)
-    state.n[N.wide] = int(wide or not made.plain)
+    wide = wide or not made.plain
+    state = _blank(made, seed, trace_rows, wide)
+    state.n[N.wide] = int(wide)
     state.engines[:, E.active] = 1
-    TOUCH_ALL(state)
+    TOUCH_ALL(_handed(state))
     return state
 
 
-def _blank(made: Parameters, seed: int, trace_rows: int = 0) -> State:
+def _blank(made: Parameters, seed: int, trace_rows: int = 0, wide: bool = False) -> State:
     counts = made.counts
     engines, slots = counts.engines, counts.slots
     rollouts = counts.in_flight_limit
@@ -2115,7 +2260,8 @@ def _blank(made: Parameters, seed: int, trace_rows: int = 0) -> State:
     n[N.open_group] = n[N.loose] = n[N.hole] = n[N.handled] = n[N.rolling_at] = -1
     n[N.free_rollouts], n[N.free_groups] = rollouts, groups
     x[X.trainer_at] = inf
-    return State(
+    return _addressed(
+        addresses=np.zeros(3 * len(State._fields), np.int64),
         **_parameter_arrays(made),
         n=n,
         x=x,
@@ -2136,24 +2282,36 @@ def _blank(made: Parameters, seed: int, trace_rows: int = 0) -> State:
         staleness=np.zeros(STALENESS_BINS, np.int64),
         latency=np.zeros(TIME_BINS, np.int64),
         trace=np.zeros((trace_rows, 5)),
-        **_wide_arrays(made, groups),
+        **_wide_arrays(made, groups if wide else 0),
     )
 
 
 def _wide_arrays(made: Parameters, groups: int) -> dict[str, Any]:
-    """What only the widest variant uses; small where the job is plain."""
+    """What only the widest variant uses; of the least size for no groups."""
     counts = made.counts
     pool = np.zeros((max(1, counts.prefill_engines), LINE), np.int64)
     pool[:, Q.busy] = -1
     leaks = counts.sandbox_limit if counts.sandbox_limit < NEVER else 0
     return {
-        "members": np.full((1 if made.plain else groups, counts.members_started), -1, np.int64),
-        "order": np.zeros(1 if made.plain else 2 * groups, np.int64),
-        "rounds": np.zeros(1 if made.plain else ROUNDS, np.int64),
+        "members": np.full((max(1, groups), counts.members_started), -1, np.int64),
+        "order": np.zeros(max(1, 2 * groups), np.int64),
+        "rounds": np.zeros(ROUNDS if groups else 1, np.int64),
         "pool": pool,
         "pool_kv": np.zeros((len(pool), 2)),
         "agenda": np.zeros((1, 2 * (4 * len(pool) + counts.in_flight_limit + leaks + 16))),
     }
+
+
+def _addressed(**arrays: Any) -> State:
+    state = State(**arrays)
+    for i, array in enumerate(state):
+        state.addresses[3 * i : 3 * i + 1 + array.ndim] = (array.ctypes.data, *array.shape)
+    return state
+
+
+def _replaced(state: State, **arrays: Any) -> State:
+    """With other arrays in the place of some. Its table of addresses is its own."""
+    return _addressed(**{**state._asdict(), **arrays, "addresses": np.zeros_like(state.addresses)})
 
 
 def _idle_clocks(engines: int) -> Any:
@@ -2203,7 +2361,8 @@ def with_room(s: State, wanted: Room) -> State:
     ring = np.zeros(new.groups, np.int64)
     ring[: old.groups] = np.roll(s.ring, -s.n[N.ring_head])
     s.n[N.ring_head] = 0
-    return s._replace(
+    return _replaced(
+        s, 
         groups=_wider(s.groups, (new.groups, TWO_LINES)),
         marks=_wider(s.marks, (new.groups, LINE)),
         versions=_wider(s.versions, (new.groups, new.members)),
@@ -2242,7 +2401,7 @@ def advanced(s: State, made: Parameters, until_s: float = inf, until_step: int =
     """Run up to a time or a step. Comes back with larger arrays where the job needed more room."""
     narrow = ONE_TURN if made.one_turn else MANY_TURNS
     run = WIDE if s.n[N.wide] else narrow
-    while run(s, until_s, until_step) == GROW:
+    while run(_handed(s), until_s, until_step) == GROW:
         if len(s.groups) > _most_groups(made.counts):
             s.n[N.stopped] = NO_ROOM
             return s
@@ -2262,7 +2421,7 @@ def advanced(s: State, made: Parameters, until_s: float = inf, until_step: int =
 
 def changed(s: State, made: Parameters) -> State:
     """The same job under other parameters from now on: engines come at once, or are drained and left alone."""
-    ADVANCE_ALL(s)
+    ADVANCE_ALL(_handed(s))
     if not made.plain and not s.n[N.wide]:
         s = _widened(s, made)
     counts, room = made.counts, room_of(s)
@@ -2270,14 +2429,16 @@ def changed(s: State, made: Parameters) -> State:
     outs = rollouts // counts.engines + 2
     s = with_room(s, room._replace(rollouts=rollouts, members=counts.members_started, outs=outs))
     s = _with_engines(s, max(counts.engines, len(s.engines)), max(2 * counts.slots + 2, s.heap.shape[1]))
-    s = s._replace(**_parameter_arrays(made))
+    s = _replaced(
+        s, **_parameter_arrays(made))
     most = max(counts.slots, int(s.engines[:, E.residents].max()))
     slope = s.step_s[-1] - s.step_s[-2]
     extra = s.step_s[-1] + max(0.0, slope) * np.arange(1, most + 1 - counts.slots)
     slowness = np.resize(s.slowness, len(s.engines))
-    s = s._replace(step_s=np.concatenate([s.step_s, extra]), slowness=slowness)
+    s = _replaced(
+        s, step_s=np.concatenate([s.step_s, extra]), slowness=slowness)
     s.engines[:, E.active] = np.arange(len(s.engines)) < counts.engines
-    TOUCH_ALL(s)
+    TOUCH_ALL(_handed(s))
     return s
 
 
@@ -2285,7 +2446,8 @@ def _with_engines(s: State, engines: int, heap_width: int) -> State:
     clocks = _idle_clocks(engines)
     clocks[: len(s.clocks)] = s.clocks
     clocks[len(s.clocks) :, F.resume] = s.x[X.now]
-    return s._replace(
+    return _replaced(
+        s, 
         clocks=clocks,
         engines=_wider(s.engines, (engines, TWO_LINES)),
         heap=_wider(s.heap, (engines, heap_width)),
@@ -2298,8 +2460,10 @@ def _with_engines(s: State, engines: int, heap_width: int) -> State:
 def _widened(s: State, made: Parameters) -> State:
     """A plain job's state as the widest variant keeps it."""
     s.n[N.wide] = 1
-    s = s._replace(**_wide_arrays(made, len(s.groups)))
-    s = s._replace(members=_wider(s.members, (len(s.groups), max(s.versions.shape[1], s.members.shape[1])), -1))
+    s = _replaced(
+        s, **_wide_arrays(made, len(s.groups)))
+    s = _replaced(
+        s, members=_wider(s.members, (len(s.groups), max(s.versions.shape[1], s.members.shape[1])), -1))
     live, resident, outside, queued = _places(s)
     s.rollouts[resident, R.state], s.rollouts[outside, R.state], s.rollouts[queued, R.state] = RESIDENT, TOOL, QUEUED
     s.rollouts[:, R.flags] = s.rollouts[:, R.cached] = 0
@@ -2371,24 +2535,24 @@ def gauges(s: State) -> dict[str, Any]:
     }
 
 
-def _arguments() -> tuple[Any, ...]:
-    """What the engine is called with, for the smallest job."""
+def _smallest() -> State:
+    """The state of a job that does next to nothing."""
     workload = Workload(Lengths(1.0), Lengths(1.0))
     stations = Stations(Engine(affine(1.0, 0.0), 1), Trainer(1.0, 0.0))
     knobs = Setpoints(gpus_trainer=1, engines=1, batch_rollouts=1)
-    return _blank(parameters(Job(Topology(), stations, workload, knobs)), 0), inf, 0
+    return _blank(parameters(Job(Topology(), stations, workload, knobs)), 0, 0, True)
 
 
-def _entries() -> dict[Any, tuple[Any, ...]]:
-    """The compiled functions with arguments that do next to nothing."""
-    state, until_s, until_step = _arguments()
-    job = (state, until_s, until_step)
-    return {ADVANCE_ALL: (state,), TOUCH_ALL: (state,), ONE_TURN: job, MANY_TURNS: job, WIDE: job}
+def _entries(state: State) -> dict[Any, tuple[Any, ...]]:
+    """The compiled functions with arguments for them; they are only good as long as the state lives."""
+    handed = _handed(state)
+    job = (handed, inf, 0)
+    return {ADVANCE_ALL: (handed,), TOUCH_ALL: (handed,), ONE_TURN: job, MANY_TURNS: job, WIDE: job}
 
 
 def is_warm() -> bool:
     """Whether every variant is compiled, in this process or on disk (then it is loaded)."""
-    return all(_is_ready(function, arguments) for function, arguments in _entries().items())
+    return all(_is_ready(function, arguments) for function, arguments in _entries(_smallest()).items())
 
 
 def _is_ready(function: Any, arguments: tuple[Any, ...]) -> bool:
@@ -2400,5 +2564,6 @@ def _is_ready(function: Any, arguments: tuple[Any, ...]) -> bool:
 
 def warm_up() -> None:
     """Compile, or load, every variant."""
-    for function, arguments in _entries().items():
+    state = _smallest()
+    for function, arguments in _entries(state).items():
         function(*arguments)
