@@ -93,7 +93,7 @@ def test_very_many_sources_and_eight_servers_are_m_m_8() -> None:
 
 
 def test_the_wait_for_eight_servers() -> None:
-    assert measured_wait(300_000.0) == pytest.approx(exact_wait(SOURCES), rel=0.05)  # two million customers
+    assert measured_wait(200_000.0) == pytest.approx(exact_wait(SOURCES), rel=0.06)  # 1.4 million customers
 
 
 @pytest.mark.slow
@@ -183,8 +183,8 @@ def test_the_table_of_limited_processor_sharing() -> None:
 def test_limited_processor_sharing_is_insensitive(law: str) -> None:
     sources, think_s = 200, 20.0
     exact = birth_death(sources, think_s, 3, 1.0 / 12.0)
-    measured = occupancy(closed(LIMITED, sources, sources, think_s, law), 15_000.0, 200.0)
-    assert measured == pytest.approx(exact[:6], abs=0.006)
+    measured = occupancy(closed(LIMITED, sources, sources, think_s, law), 8_000.0, 200.0)
+    assert measured == pytest.approx(exact[:6], abs=0.008)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -195,9 +195,9 @@ def test_the_mean_stay_of_processor_sharing_depends_on_the_mean_length_alone(law
     simulation = Simulation(closed(shared, sources, sources, think_s, law), 4)
     simulation.advance(until_s=20_000.0)
     before = simulation.counters()
-    simulation.advance(until_s=1_200_000.0)
+    simulation.advance(until_s=800_000.0)
     c = simulation.counters() - before
     exact = birth_death(sources, think_s, 1)
     present = sum(n * p for n, p in enumerate(exact))
     rate = (sources - present) / think_s
-    assert c.area_resident / c.turns == pytest.approx(present / rate, rel=0.03)
+    assert c.area_resident / c.turns == pytest.approx(present / rate, rel=0.035)
