@@ -125,7 +125,7 @@ def drop_oldest(queue_batches: int, ratio: float) -> Prediction:
         admission=Admission(Plug.DROP_OLDEST, queue_batches * SLOTS // 8),
     )
     knobs = Setpoints(gpus_trainer=1, engines=1, group_size=8, batch_rollouts=SLOTS)
-    return predict(Job(Topology(), stations, Workload(Lengths(0.0), Lengths(1000.0, sigma)), knobs), 2000)
+    return predict(Job(Topology(), stations, Workload(Lengths(0.0), Lengths(1000.0, sigma)), knobs), 4000)
 
 
 def formula(queue_batches: int, ratio: float) -> float:
