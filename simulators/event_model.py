@@ -33,7 +33,7 @@ def use_cache(directory: str) -> None:
     """Keep compiled code in this directory. Call it before the first simulation; by default numba chooses one."""
     import numba
 
-    numba.config.CACHE_DIR = directory  # type: ignore[attr-defined]
+    numba.config.CACHE_DIR = directory
 
 
 def is_warm() -> bool:
@@ -44,6 +44,11 @@ def is_warm() -> bool:
 def warm_up() -> None:
     """Compile what is not compiled yet; tens of seconds on a slow machine, nothing when warm."""
     _compiled().warm_up()
+
+
+def multi_server(servers: int, arrivals_per_s: float, service_s: float, customers: int, seed: int = 0) -> float:
+    """Mean wait of an M/M/c queue on the engine's own heap: two events a customer."""
+    return float(_compiled().multi_server(servers, arrivals_per_s, service_s, customers, seed))
 
 
 @dataclass(frozen=True, slots=True)

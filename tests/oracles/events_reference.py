@@ -251,7 +251,8 @@ class Reference:
             d = engine.residents[0][0] - engine.clock
             each = self.step_s[b]
             if m > 0.0:
-                each += m * engine.context + 0.5 * m * b * d
+                each += m * engine.context
+                each += 0.5 * m * b * d
             engine.departs = engine.resume + each * d
 
     def arrive(self, engine: Engine, r: Rollout) -> None:
