@@ -49,23 +49,25 @@ def run_cpp(program: Path, job: Job, seed: int, warm_steps: int, steps: int) -> 
     return CppRun(float(said[0]), float(said[2]))
 
 
-def simpy_events_per_s(servers: int, sources: int, think_s: float, customers: int) -> float:
-    """A closed M/M/c in SimPy: customers served and returned per second of processor time, two events each."""
-    env, rng, served = simpy.Environment(), Random(1), [0]
-    room, enough = simpy.Resource(env, servers), env.event()
+def simpy_events_per_s(customers: int) -> float:
+    """M/M/8 at load 0.9 in SimPy: arrivals and departures per second of processor time."""
+    env, rng, gone = simpy.Environment(), Random(1), [0]
+    servers, enough = simpy.Resource(env, 8), env.event()
 
-    def source() -> Generator[simpy.Event, None, None]:
+    def arrivals() -> Generator[simpy.Event, None, None]:
         while True:
-            yield env.timeout(rng.expovariate(1.0 / think_s))
-            with room.request() as mine:
-                yield mine
-                yield env.timeout(rng.expovariate(1.0))
-            served[0] += 1
-            if served[0] == customers:
-                enough.succeed()
+            yield env.timeout(rng.expovariate(7.2))
+            env.process(customer())
 
-    for _ in range(sources):
-        env.process(source())
+    def customer() -> Generator[simpy.Event, None, None]:
+        with servers.request() as mine:
+            yield mine
+            yield env.timeout(rng.expovariate(1.0))
+        gone[0] += 1
+        if gone[0] == customers:
+            enough.succeed()
+
+    env.process(arrivals())
     started_s = time.process_time()
     env.run(until=enough)
     return 2.0 * customers / (time.process_time() - started_s)
