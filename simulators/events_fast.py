@@ -124,7 +124,7 @@ E = _names(
     " cached_head cached_tail",
 )
 R = _names("R", "group member draw tokens context turn turns response engine next state flags cached before link")
-T = _names("T", "dispatched entered began tax box")
+T = _names("T", "began dispatched entered tax box")
 G = _names("G", "id size started done solved tokens response kept prompt_tokens target round state resumed place")
 H = _names("H", "opened ready factor solve_rate score")
 Q = _names("Q", "head tail queued busy rollouts")
@@ -374,17 +374,22 @@ def tokens_of(s, law, value):
 
 @_inlined
 def sift(rows, e, size, mark, who):
-    """Put (mark, who) into the hole at the root of a heap of `size`: the hole sinks to a leaf, the new one rises."""
+    """Put (mark, who) into the hole at the root of a heap of `size`: the hole sinks to a leaf, the new one rises.
+    Which child is smaller is a coin toss: it is added, not branched on."""
     i = 0
     child = 1
-    while child < size:
-        if child + 1 < size:
-            a, b = rows[e, 2 * child], rows[e, 2 * child + 2]
-            child += int(b < a or (b == a and rows[e, 2 * child + 3] < rows[e, 2 * child + 1]))
+    while child + 1 < size:
+        a, b = rows[e, 2 * child], rows[e, 2 * child + 2]
+        ids = rows[e, 2 * child + 3] < rows[e, 2 * child + 1]
+        child += int(b < a) | (int(b == a) & int(ids))
         rows[e, 2 * i] = rows[e, 2 * child]
         rows[e, 2 * i + 1] = rows[e, 2 * child + 1]
         i = child
         child = 2 * i + 1
+    if child < size:
+        rows[e, 2 * i] = rows[e, 2 * child]
+        rows[e, 2 * i + 1] = rows[e, 2 * child + 1]
+        i = child
     rise(rows, e, i, mark, who)
 
 
@@ -404,16 +409,16 @@ def rise(rows, e, i, mark, who):
 
 @_inlined
 def replay(tree, leaf, value):
-    """One leaf's value changed: play its matches again. The left (lower id) wins a tie."""
+    """One leaf's value changed: play its matches again, without branches. The left (lower id) wins a tie."""
     node = (tree.shape[0] >> 2) + leaf
     who = float(leaf)
     tree[2 * node] = value
     while node > 1:
         other = node ^ 1
-        rival = tree[2 * other]
-        if rival < value or (rival == value and other < node):
-            value = rival
-            who = tree[2 * other + 1]
+        rival, stranger = tree[2 * other], tree[2 * other + 1]
+        beaten = (rival < value) | ((rival == value) & (other < node))
+        value = rival if beaten else value
+        who = stranger if beaten else who
         node >>= 1
         tree[2 * node] = value
         tree[2 * node + 1] = who
@@ -2325,9 +2330,9 @@ def _blank(made: Parameters, seed: int, trace_rows: int = 0, wide: bool = False)
         tree=_tree(engines),
         loads=_tree(engines),
         rollouts=np.zeros((rollouts, SHORT_LINE), np.int32),
-        times=np.zeros((rollouts, LINE)),
+        times=np.zeros((rollouts, len(T))),
         groups=np.zeros((groups, SHORT_LINE), np.int32),
-        marks=np.zeros((groups, LINE)),
+        marks=np.zeros((groups, len(H))),
         versions=np.zeros((groups, counts.members_started), np.int32),
         free_rollouts=np.arange(rollouts - 1, -1, -1),
         free_groups=np.arange(groups - 1, -1, -1),
@@ -2415,12 +2420,12 @@ def with_room(s: State, wanted: Room) -> State:
     return _replaced(
         s,
         groups=_wider(s.groups, (new.groups, SHORT_LINE)),
-        marks=_wider(s.marks, (new.groups, LINE)),
+        marks=_wider(s.marks, (new.groups, len(H))),
         versions=_wider(s.versions, (new.groups, new.members)),
         members=_wider(s.members, (new.groups if s.n[N.wide] else 1, new.members), -1),
         order=_unrolled(s, new.order),
         rollouts=_wider(s.rollouts, (new.rollouts, SHORT_LINE)),
-        times=_wider(s.times, (new.rollouts, LINE)),
+        times=_wider(s.times, (new.rollouts, len(T))),
         outs=_wider(s.outs, (len(s.outs), 2 * new.outs)),
         agenda=_wider(s.agenda, (1, max(s.agenda.shape[1], 4 * new.rollouts))),
         free_groups=free_groups,
