@@ -190,7 +190,8 @@ class PerIteration:
         gid, laws = self.next_group, self.laws
         self.next_group, self.wip = gid + 1, self.wip + 1
         score = normal_quantile(uniform(self.key, SHARED_LENGTH, gid, 0, 0)) if laws.response.shared_frac else 0.0
-        solve_rate = laws.solve_rate.table[int(uniform(self.key, SOLVE_RATE, gid, 0, 0) * CELLS)]
+        place, table = uniform(self.key, SOLVE_RATE, gid, 0, 0) * CELLS, laws.solve_rate.table
+        solve_rate = table[int(place)] + (place - int(place)) * (table[int(place) + 1] - table[int(place)])
         prompt = laws.prompt.mean
         if laws.prompt.kind != FIXED:
             prompt = quantile(laws.prompt, uniform(self.key, PROMPT, gid, 0, 0))

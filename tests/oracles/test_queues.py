@@ -81,9 +81,10 @@ def exact_wait(sources: int) -> float:
 def measured_wait(seconds: float, sources: int = SOURCES) -> float:
     flat = StepTime(((0.0, TOKEN_S), (1.0, TOKEN_S)))
     simulation = Simulation(closed(flat, 8, sources, think_s_of(sources)), 3)
-    simulation.advance(until_s=10_000.0)
+    settled_s = max(10_000.0, 6.0 * think_s_of(sources))  # at first all of them stand in line
+    simulation.advance(until_s=settled_s)
     before = simulation.counters()
-    simulation.advance(until_s=10_000.0 + seconds)
+    simulation.advance(until_s=settled_s + seconds)
     c = simulation.counters() - before
     return c.area_queued / c.turns
 
