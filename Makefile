@@ -42,7 +42,7 @@ integration: $(STAMP) ## tests with real parts: event-file writers, a browser, t
 fuzz: $(STAMP) ## 100,000 mutated inputs through the whole library path (FUZZ_N=2000: a short one)
 	$(PY) -m tests.fuzz --count $(FUZZ_N)
 
-bench: $(STAMP) ## times and memory of the command line (BENCH_HUGE=1 adds a 2 GB log)
+bench: $(STAMP) ## times and memory of the command line and the event engine (BENCH_HUGE=1: more of both)
 	$(PY) -m benchmarks
 
 check: $(STAMP) ## format, lint, strict types, import walls

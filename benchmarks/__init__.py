@@ -1,1 +1,1 @@
-"""The published figures of the command line: seconds and peak memory, printed, never tested."""
+"""The published figures of the command line and of the event engine: seconds and memory, printed, never tested."""
