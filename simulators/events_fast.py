@@ -511,7 +511,7 @@ def advance_wide(s, e, now):
             make_room(s, one)
 
 
-@_inlined
+@_called
 def make_room(s, e):
     """Residents push out paused contexts, the longest paused first."""
     while s.clocks[e, F.cached] > 0.0 and s.clocks[e, F.context] + s.clocks[e, F.cached] > s.rates[P.kv_tokens]:
@@ -566,7 +566,7 @@ def touch_wide(s, e):
         expect(s, one)
 
 
-@_inlined
+@_called
 def stall(s, e, seconds):
     """The clock stands still for so long, and with it those in lockstep."""
     if s.counts[C.lockstep] == 1:
@@ -601,7 +601,7 @@ def join_wide(s, e, r):
     make_room(s, e)
 
 
-@_inlined
+@_called
 def prefill(s, e, r):
     """What of the context is not in the cache is computed: the engine stops for it, or (chunked) every token of this
     turn carries its share of it, so that nobody stops and the work is the same."""
@@ -622,7 +622,7 @@ def prefill(s, e, r):
         stall(s, e, seconds)
 
 
-@_inlined
+@_called
 def stand_still(s, e, wide):
     """An empty engine's clock goes back to 0."""
     s.clocks[e, F.context] = 0.0
@@ -631,7 +631,7 @@ def stand_still(s, e, wide):
         s.clocks[e, F.tax] = 0.0
 
 
-@_inlined
+@_called
 def close_hole(s, e):
     """Nobody took the departed one's place."""
     s.n[N.hole] = -1
@@ -652,7 +652,7 @@ def rebase(s, e):
     s.clocks[e, F.clock] = 0.0
 
 
-@_inlined
+@_called
 def has_room(s, e, r):
     """Whether the engine can admit this rollout now."""
     taken = s.engines[e, E.residents] + s.engines[e, E.reserved]
@@ -666,7 +666,7 @@ def has_room(s, e, r):
     return True
 
 
-@_inlined
+@_called
 def queue_up(s, e, r):
     s.times[r, T.entered] = s.x[X.now]
     s.rollouts[r, R.next] = -1
@@ -679,7 +679,7 @@ def queue_up(s, e, r):
     s.n[N.queued] += 1
 
 
-@_inlined
+@_called
 def arrive(s, e, r, wide):
     """A rollout wants the engine: into a free slot, else to the end of the queue."""
     if wide is not None:
@@ -702,7 +702,7 @@ def arrive_wide(s, e, r):
     queue_up(s, e, r)
 
 
-@_inlined
+@_called
 def next_in_line(s, e):
     r = s.engines[e, E.queue_head]
     s.engines[e, E.queue_head] = s.rollouts[r, R.next]
@@ -712,7 +712,7 @@ def next_in_line(s, e):
     return r
 
 
-@_inlined
+@_called
 def admit(s, e, wide):
     """From the head of the engine's queue, while there is room."""
     if wide is not None:
@@ -732,7 +732,7 @@ def admit_wide(s, e):
             join_wide(s, e, r)
 
 
-@_inlined
+@_called
 def leave_engine_for(s, e, r, seconds):
     """The rollout is outside its engine (a tool call, say) for so long."""
     size = s.engines[e, E.outside]
@@ -1271,7 +1271,7 @@ def drained(s, e):
 # ---- groups and rollouts ----
 
 
-@_inlined
+@_called
 def note(s, kind, a, b, c):
     row = s.n[N.traced]
     if row < s.trace.shape[0]:
@@ -1283,7 +1283,7 @@ def note(s, kind, a, b, c):
         s.n[N.traced] = row + 1
 
 
-@_inlined
+@_called
 def may_open(s, wide):
     """Whether the plug lets another group start."""
     plug = s.counts[C.plug]
@@ -1526,7 +1526,7 @@ def unload(s, e):
         replay(s.loads, e, float(s.engines[e, E.in_flight]))
 
 
-@_inlined
+@_called
 def free_group(s, g):
     s.free_groups[s.n[N.free_groups]] = g
     s.n[N.free_groups] += 1
@@ -1586,7 +1586,7 @@ def finish_wide(s, e, r):
     finish_rollout(s, e, r, 1)
 
 
-@_inlined
+@_called
 def finish_group(s, g, wide):
     row = s.groups[g]
     s.n[N.finished_groups] += 1
@@ -1719,7 +1719,7 @@ def drop_open(s, g):
     free_group(s, g)
 
 
-@_inlined
+@_called
 def pop_ring(s):
     head = s.n[N.ring_head]
     g = s.ring[head]
@@ -1766,7 +1766,7 @@ def discard_stale(s):
 # ---- trainer ----
 
 
-@_inlined
+@_called
 def batch_ready(s, wide):
     if wide is not None:
         if s.counts[C.in_order]:
@@ -1776,7 +1776,7 @@ def batch_ready(s, wide):
     return s.n[N.ring_count] >= s.counts[C.batch_groups]
 
 
-@_inlined
+@_called
 def start_training(s, wide):
     """Take a batch from the head of the buffer."""
     tokens = 0
@@ -1815,7 +1815,7 @@ def start_training(s, wide):
     note(s, TRAIN_START, version, batch, tokens)
 
 
-@_inlined
+@_called
 def release_slots(s, batch):
     """The WIP cap's slots of a batch, with those of its round that were given up."""
     s.n[N.wip] -= batch + s.n[N.owed]
@@ -1823,7 +1823,7 @@ def release_slots(s, batch):
     s.n[N.hold_again] = 0
 
 
-@_inlined
+@_called
 def trainer_event(s, wide):
     """A step ends (and its weights may be published), or the trainer has waited long enough."""
     s.x[X.trainer_at] = inf
@@ -1857,7 +1857,7 @@ def trainer_event(s, wide):
         s.x[X.trainer_at] = s.x[X.now] + wait
 
 
-@_inlined
+@_called
 def publish(s):
     """New weights in flight: every engine stands still while it takes them."""
     pause = s.rates[P.sync_s]
