@@ -3,13 +3,15 @@
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from policies.base import Interval, Recommendation
+from policies.estimators import estimate
+from policies.prospects import Value, prospects_of
 from policies.recommendations import advise
-from simulators.plant import Setpoints
+from simulators.plant import Topology
 from tests.stories.answers import Move
 from tests.stories.field_cases import field_cases
 from tests.stories.rows import Job, job_of
@@ -26,6 +28,8 @@ class Pair:
     id: str
     before: Job
     change: tuple[str, ...]
+    settings: dict[str, Value]
+    """The same change as settings of the model; empty where it has none."""
     gain_frac: float
     """Measured: rollouts per second after over before, less 1."""
     held_out: bool
@@ -42,7 +46,14 @@ class Pair:
 class Outcome:
     pair: Pair
     rank: int | None
-    gain: Interval | None
+    advised: Interval | None
+    """Promised by the recommendation, for the value that it proposes."""
+    asked: Interval | None
+    """Answered by the model, for the settings that were chosen."""
+
+    @property
+    def gain(self) -> Interval | None:
+        return self.asked or self.advised
 
     @property
     def leads(self) -> bool:
@@ -59,8 +70,13 @@ class Outcome:
 
 
 def outcome_of(pair: Pair) -> Outcome:
-    promised = pair.promised()
-    return Outcome(pair, *((None, None) if promised is None else (promised[0], promised[1].gain_frac)))
+    rank, advised = pair.promised() or (None, None)
+    topology, setpoints, snapshot = pair.before
+    asked = None
+    if pair.settings:
+        prospects = prospects_of(topology, setpoints, estimate(topology, setpoints, snapshot))
+        asked = prospects.gain(**pair.settings)
+    return Outcome(pair, rank, None if advised is None else advised.gain_frac, asked)
 
 
 def pairs() -> tuple[Pair, ...]:
@@ -71,10 +87,12 @@ def _pair(entry: dict[str, Any]) -> Pair:
     (rollouts_before, rollouts_after), (seconds_before, seconds_after) = entry["rollouts"], entry["seconds"]
     gain = rollouts_after / seconds_after / (rollouts_before / seconds_before) - 1.0
     job = _before(entry["before"])
-    setpoints: Setpoints = replace(job.setpoints, **entry.get("stated", {}))
-    return Pair(
-        entry["id"], job._replace(setpoints=setpoints), tuple(entry["change"]), gain, entry.get("held_out", False)
-    )
+    stated = entry.get("stated", {})
+    facts = {name: value for name, value in stated.items() if name in {f.name for f in fields(Topology)}}
+    knobs = {name: value for name, value in stated.items() if name not in facts}
+    before = Job(replace(job.topology, **facts), replace(job.setpoints, **knobs), job.snapshot)
+    settings = dict(entry.get("set", {}))
+    return Pair(entry["id"], before, tuple(entry["change"]), settings, gain, entry.get("held_out", False))
 
 
 def _before(where: dict[str, str]) -> Job:
@@ -85,15 +103,14 @@ def _before(where: dict[str, str]) -> Job:
 
 
 def lines() -> Iterator[str]:
-    yield "| pair | change | rank | promised (80 %) | measured | first or second | inside | width / gain |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| pair | change | rank | advised (80 %) | model, as set | measured | first or second | inside | width / gain |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     outcomes = [outcome_of(pair) for pair in pairs()]
     for o in outcomes:
-        promised = "-" if o.gain is None else f"{o.gain.low:+.2f} .. {o.gain.mean:+.2f} .. {o.gain.high:+.2f}"
         width = "-" if o.gain is None else f"{(o.gain.high - o.gain.low) / o.pair.gain_frac:.2f}"
         name = f"{o.pair.id}{' (held out)' if o.pair.held_out else ''}"
-        told = ("yes" if o.leads else "no", "yes" if o.inside else "no")
-        cells = (name, " or ".join(o.pair.change), str(o.rank or "-"), promised, f"{o.pair.gain_frac:+.2f}", *told, width)
+        marks = ("yes" if o.leads else "no", "yes" if o.inside else "no")
+        cells = (name, " or ".join(o.pair.change), str(o.rank or "-"), told(o.advised), told(o.asked), f"{o.pair.gain_frac:+.2f}", *marks, width)
         yield "| " + " | ".join(cells) + " |"
     counted = [o for o in outcomes if not o.pair.held_out]
     yield ""
@@ -101,6 +118,10 @@ def lines() -> Iterator[str]:
         f"Of {len(counted)} pairs {sum(o.leads for o in counted)} lead, {sum(o.inside for o in counted)} lie inside, "
         f"{sum(not o.narrow for o in counted)} intervals are too wide."
     )
+
+
+def told(gain: Interval | None) -> str:
+    return "-" if gain is None else f"{gain.low:+.2f} .. {gain.mean:+.2f} .. {gain.high:+.2f}"
 
 
 if __name__ == "__main__":

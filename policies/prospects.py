@@ -1,0 +1,118 @@
+"""What a change would bring: the calibrated model's answer with its 80 % interval, or why there is none."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+from policies.base import Interval
+from policies.diagnosis.waiting import generator_is_slower
+from simulators.calibration import Answer, Calibration, Change, Draw, Spread, ask, calibrate
+from simulators.plant import Mode, Setpoints, Topology
+from simulators.snapshot import Snapshot
+
+Value = float | int | bool
+SETTINGS = frozenset(f.name for f in fields(Setpoints))
+SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
+"""Trainer's shares of the GPUs that are tried where a job's sides get GPUs of their own for the first time."""
+GENERATION_UNKNOWN = "generation over generation and training"
+
+
+@dataclass(frozen=True, slots=True)
+class Prospects:
+    """The calibrated model of one job, ready for questions."""
+
+    calibration: Calibration | None
+    why_not: str = ""
+
+    def answer(self, settings: Mapping[str, Value]) -> Answer | None:
+        """None where nothing could be calibrated. ValueError where the settings make no job."""
+        if self.calibration is None:
+            return None
+        draws = self.calibration.draws
+        return ask(draws, *_changes(draws[0], settings))
+
+    def gain(self, **settings: Value) -> Interval | None:
+        """None also where these settings make no job, or one that stands still."""
+        try:
+            answer = self.answer(settings)
+        except ValueError:
+            return None
+        return None if answer is None or answer.stopped is not None else interval(answer.gain)
+
+    def gain_of(self, change: Change) -> Interval | None:
+        """The same of a change that is told draw by draw."""
+        if self.calibration is None:
+            return None
+        try:
+            answer = ask(self.calibration.draws, change)
+        except ValueError:
+            return None
+        return None if answer.stopped is not None else interval(answer.gain)
+
+
+def interval(spread: Spread) -> Interval:
+    return Interval(spread.low, spread.mean, spread.high)
+
+
+def prospects_of(topology: Topology, setpoints: Setpoints, snapshot: Snapshot) -> Prospects:
+    """`snapshot` with what follows from it (policies.estimators)."""
+    idle = snapshot.get("trainer_idle_frac")
+    limits = idle is None or generator_is_slower(setpoints, snapshot, idle)
+    found = calibrate(topology, setpoints, snapshot, limits)
+    return Prospects(None, found) if isinstance(found, str) else Prospects(found)
+
+
+def _changes(draw: Draw, settings: Mapping[str, Value]) -> list[Change]:
+    """The change as the model takes it; several where a first split is left open: each draw then has its own best."""
+    unknown = sorted(set(settings) - SETTINGS)
+    if unknown:
+        raise ValueError(f"{unknown[0]}: no setting of the model; it knows {', '.join(sorted(SETTINGS))}")
+    overlaps = settings.get("overlap") is True and draw.topology.mode is Mode.SERIAL
+    if not overlaps or {"gpus_trainer", "gpus_generator"} & set(settings):
+        return [lambda d: changed(d.topology, d.setpoints, settings)]
+    total, engine = draw.setpoints.gpus_generator or 1, draw.topology.gpus_per_engine or 1
+    splits = sorted({min(max(1, round(share * total / engine)) * engine, total - engine) for share in SHARES})
+    splits = [t for t in splits if t >= 1]
+    if not splits:
+        raise ValueError(f"gpus_total={total} holds one engine of {engine} only: there is nothing to split")
+    return [_split(settings, trainer) for trainer in splits]
+
+
+def _split(settings: Mapping[str, Value], trainer: int) -> Change:
+    """Overlapped on that many trainer GPUs. A draw may have more GPUs in all than the first: the share is kept."""
+
+    def change(draw: Draw) -> tuple[Topology, Setpoints]:
+        total = draw.setpoints.gpus_generator or 1
+        return changed(draw.topology, draw.setpoints, {**settings, "gpus_trainer": trainer, "gpus_generator": total - trainer})
+
+    return change
+
+
+def changed(topology: Topology, setpoints: Setpoints, settings: Mapping[str, Value]) -> tuple[Topology, Setpoints]:
+    """Topology and setpoints with these settings, and what goes with them.
+
+    | set | goes with it |
+    |---|---|
+    | overlap on | the sides work at the same time: mode overlapped, a staleness bound only where one is set too |
+    | one side's GPUs of an overlapped job | the other side's, the total kept |
+    | engines | GPUs of the generator, by the size of an engine |
+    """
+    whole: dict[str, Value] = dict(settings)
+    size = topology.gpus_per_engine or 1
+    if "engines" in whole and "gpus_generator" not in whole:
+        whole["gpus_generator"] = int(whole["engines"]) * size
+    whole.pop("engines", None)
+    if whole.get("overlap") is True and topology.mode is Mode.SERIAL:
+        topology = replace(topology, mode=Mode.OVERLAPPED)
+        whole.setdefault("staleness_bound", -1.0)
+    total = topology.gpus_total or 0
+    for one, other in (("gpus_trainer", "gpus_generator"), ("gpus_generator", "gpus_trainer")):
+        if one in settings and other not in whole and topology.mode is Mode.OVERLAPPED:
+            whole[other] = total - int(whole[one])
+    after = replace(setpoints, **whole)
+    return topology, replace(after, staleness_bound=None) if whole.get("staleness_bound") == -1.0 else after
+
+
+def best_of(prospects: Prospects, candidates: Sequence[Mapping[str, Value]]) -> tuple[Mapping[str, Value], Interval] | None:
+    """The candidate with the largest mean gain."""
+    found = [(settings, gain) for settings in candidates if (gain := prospects.gain(**settings)) is not None]
+    return max(found, key=lambda pair: pair[1].mean, default=None)

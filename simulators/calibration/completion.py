@@ -1,0 +1,97 @@
+"""What the model needs and the job does not state: filled in so that it changes no ratio, or as little as can be."""
+
+from dataclasses import dataclass, replace
+from math import floor
+
+from simulators.plant import Mode, Setpoints, Topology
+from simulators.snapshot import Snapshot
+
+BATCH = 256
+"""Rollouts of a batch that nobody stated. Rates scale with it; only the scatter between batches does not."""
+GROUP = 8
+NODE_GPUS, SMALL_JOB_GPUS = 8, 32
+"""An engine of unknown size is a node's, in a job under SMALL_JOB_GPUS one GPU."""
+ENGINES_MAX = 4096
+SLOTS = 1024
+"""Requests of one engine at once where no cap is stated: more than any KV pool holds of long rollouts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A job with all the model needs, and what of it was filled in."""
+
+    topology: Topology
+    setpoints: Setpoints
+    separate: bool
+    """True for a serial job whose two sides have GPUs of their own: they work in turn, each on its own."""
+    assumed: tuple[str, ...]
+
+
+def complete(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, residents: float) -> Laid:
+    """`residents`: rollouts per engine, used where engines cannot be counted."""
+    assumed: list[str] = []
+    batch = setpoints.batch_rollouts or int(snapshot.get("batch_rollouts") or 0)
+    if batch < 1:
+        batch = BATCH
+        assumed.append(f"batch_rollouts {BATCH}")
+    group = setpoints.group_size or int(snapshot.get("group_size_seen") or 0)
+    if group < 1:
+        group = GROUP
+        assumed.append(f"group_size {GROUP}")
+    group = next(g for g in range(min(group, batch), 0, -1) if batch % g == 0)
+    if setpoints.staleness_bound is None and topology.mode is Mode.OVERLAPPED:
+        assumed.append("one step off")
+    known = replace(
+        setpoints,
+        batch_rollouts=batch,
+        group_size=group,
+        sync_interval=setpoints.sync_interval or 1,
+        max_in_flight_per_engine=_slots(setpoints, snapshot),
+    )
+    laid = Laid(topology, known, _separate(topology, setpoints), tuple(assumed))
+    return _with_gpus(laid, snapshot, residents)
+
+
+def _separate(topology: Topology, setpoints: Setpoints) -> bool:
+    trainer, generator, total = setpoints.gpus_trainer, setpoints.gpus_generator, topology.gpus_total
+    return bool(
+        topology.mode is Mode.SERIAL and trainer and generator and total is not None and trainer + generator <= total
+    )
+
+
+def _slots(setpoints: Setpoints, snapshot: Snapshot) -> int | None:
+    limit, engines = snapshot.get("running_limit"), setpoints.engines or snapshot.get("engines") or 1
+    return setpoints.max_in_flight_per_engine or (max(1, floor(limit / engines)) if limit else None)
+
+
+def _with_gpus(laid: Laid, snapshot: Snapshot, residents: float) -> Laid:
+    topology, setpoints = laid.topology, laid.setpoints
+    if topology.mode is Mode.SERIAL and not laid.separate:
+        gpus = topology.gpus_total or setpoints.gpus_trainer
+    else:
+        gpus = setpoints.gpus_generator
+    engines = setpoints.engines or int(snapshot.get("engines") or 0) or None
+    if gpus:
+        size = topology.gpus_per_engine or (max(1, gpus // engines) if engines else _engine_size(gpus))
+        size = min(size, gpus)
+        return replace(
+            laid,
+            topology=replace(topology, gpus_per_engine=size, gpus_total=topology.gpus_total or gpus),
+            setpoints=replace(setpoints, gpus_generator=gpus, gpus_trainer=setpoints.gpus_trainer or gpus, engines=None),
+        )
+    in_flight = setpoints.max_in_flight or _running_ahead(setpoints) * (setpoints.batch_rollouts or BATCH)
+    count = engines or min(ENGINES_MAX, max(1, round(in_flight / residents)))
+    return replace(
+        laid,
+        topology=replace(topology, gpus_per_engine=1, gpus_total=count),
+        setpoints=replace(setpoints, gpus_generator=count, gpus_trainer=setpoints.gpus_trainer or count, engines=None),
+        assumed=(*laid.assumed, "GPUs of each side" if engines else "GPUs of each side and residents per engine"),
+    )
+
+
+def _engine_size(gpus: int) -> int:
+    return 1 if gpus < SMALL_JOB_GPUS else NODE_GPUS
+
+
+def _running_ahead(setpoints: Setpoints) -> float:
+    return 1.0 + (setpoints.staleness_bound or 0.0)

@@ -1,0 +1,209 @@
+"""One possible job behind the data: every unknown at one value, and the engines' speed set so that today comes out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import exp, isfinite, log
+
+from simulators.analytic import AnalyticModel
+from simulators.analytic.solving import usable_share
+from simulators.calibration.completion import SLOTS, Laid
+from simulators.calibration.lengths import uncut_mean
+from simulators.model import Prediction
+from simulators.plant import Mode, Setpoints, Topology
+from simulators.stations import Admission, Engine, Plug, Stations, Trainer, WeightSync, affine
+from simulators.workload import Duration, Lengths, SolvePart, SolveRates, TurnLaw, Turns, Workload
+
+FIT_ROUNDS = 40
+CLOSE = 1e-3
+"""Relative error of the fitted step: far below what any job's steps scatter."""
+SLOWEST, FASTEST = log(1e3), log(1e-12)
+"""Seconds that one resident may add to a decode step, as logarithms: where the fit looks."""
+WIDEN = log(4.0)
+CROWDED = log(200.0)
+"""Logarithm of the largest Beta parameter: all prompts solved about every second time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What one draw assumes."""
+
+    step_s: float
+    trainer_s: float
+    """The trainer's side of a step, without weights and rare events."""
+    sync_s: float
+    rare_s: float
+    trainer_fixed_frac: float
+    trainer_exponent: float
+    half_rate: float
+    response_tokens: float
+    """As logged: after the cut."""
+    prompt_tokens: float
+    length_sigma: float
+    length_cap: float | None
+    between_prompt_frac: float
+    turns: float
+    tool_s: float
+    """Per turn but the last."""
+    usable_frac: float | None
+    group_size: int
+    headroom: float
+    """What the generator could do over what it does; 1 where it is the slower side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    topology: Topology
+    setpoints: Setpoints
+    workload: Workload
+    stations: Stations
+    values: Values
+    now: Prediction
+    weight: float = 1.0
+
+    def predict(self, topology: Topology, setpoints: Setpoints) -> Prediction:
+        """The same workload and stations under other settings; the admission follows the settings."""
+        stations = replace(self.stations, admission=admission_of(topology, setpoints))
+        return AnalyticModel(stations).predict(topology, self.workload, setpoints)
+
+
+def admission_of(topology: Topology, setpoints: Setpoints) -> Admission:
+    """What holds the generator back, read from the settings.
+
+    | job | plug |
+    |---|---|
+    | in turn | one batch, its slots free again at the end of training |
+    | one step off | one batch, its slots free again at the start of training |
+    | overlapped, engines drained at every publication | the same with the batches of one publication |
+    | overlapped with a staleness bound | bound + 1 batches started and untrained, freed at the end |
+    """
+    groups = (setpoints.batch_rollouts or 1) // (setpoints.group_size or 1)
+    if topology.mode is Mode.SERIAL or setpoints.overlap is False:
+        return Admission(Plug.WIP_CAP, limit_groups=groups)
+    if setpoints.in_flight_update is False:
+        return Admission(Plug.WIP_CAP, limit_groups=groups * (setpoints.sync_interval or 1), freed_at_start=True)
+    if setpoints.staleness_bound is None:
+        return Admission(Plug.WIP_CAP, limit_groups=groups, freed_at_start=True)
+    return Admission(Plug.WIP_CAP)
+
+
+def draw_of(laid: Laid, values: Values) -> Draw | None:
+    """None where no speed of the engines gives the measured step under these values."""
+    topology = replace(laid.topology, mode=Mode.OVERLAPPED) if laid.separate else laid.topology
+    setpoints = replace(laid.setpoints, overlap=False) if laid.separate else laid.setpoints
+    workload = _workload(values)
+
+    def stations_at(log_speed: float) -> Stations:
+        return _stations(laid, values, exp(log_speed))
+
+    def step_at(log_speed: float) -> float:
+        stations = replace(stations_at(log_speed), admission=admission_of(topology, setpoints))
+        return AnalyticModel(stations).predict(topology, workload, setpoints).step_s
+
+    fitted = _slowest_that_keeps(step_at, values.step_s * (1.0 + CLOSE), _guess(laid, values))
+    if fitted is None:
+        return None
+    stations = replace(stations_at(fitted - log(values.headroom)), admission=admission_of(topology, setpoints))
+    now = AnalyticModel(stations).predict(topology, workload, setpoints)
+    if now.stopped is not None or not isfinite(now.step_s) or now.useful_rollouts_per_s <= 0.0:
+        return None
+    return Draw(topology, setpoints, workload, stations, values, now)
+
+
+def _slowest_that_keeps(step_at: Callable[[float], float], target_s: float, guess: float) -> float | None:
+    """Logarithm of the largest decode time under which a step lasts no longer than the target; None where none does.
+
+    The step grows with the decode time, flat while the trainer is the slower side: regula falsi (Illinois) on logs.
+    """
+
+    def excess(at: float) -> float:
+        return log(step_at(at) / target_s)
+
+    low = high = guess
+    low_excess = high_excess = excess(guess)
+    while low_excess > 0.0:
+        high, high_excess = low, low_excess
+        low -= WIDEN
+        if low < FASTEST:
+            return None
+        low_excess = excess(low)
+    while high_excess <= 0.0:
+        low, low_excess = high, high_excess
+        high += WIDEN
+        if high > SLOWEST:
+            return None
+        high_excess = excess(high)
+    side = 0
+    for _ in range(FIT_ROUNDS):
+        middle = (low * high_excess - high * low_excess) / (high_excess - low_excess)
+        found = excess(middle)
+        if abs(found) < CLOSE or high - low < CLOSE:
+            return middle
+        if found > 0.0:
+            high, high_excess = middle, found
+            low_excess *= 0.5 if side > 0 else 1.0
+            side = 1
+        else:
+            low, low_excess = middle, found
+            high_excess *= 0.5 if side < 0 else 1.0
+            side = -1
+    return low
+
+
+def _guess(laid: Laid, values: Values) -> float:
+    """Seconds a resident adds to a step, if a batch were made by engines that share it evenly."""
+    engines = max(1, (laid.setpoints.gpus_generator or 1) // (laid.topology.gpus_per_engine or 1))
+    residents = (laid.setpoints.batch_rollouts or 1) / engines
+    making = max(values.step_s - values.sync_s - values.rare_s, 0.1 * values.step_s)
+    return log(making / (values.response_tokens * (values.half_rate + residents)))
+
+
+def _workload(values: Values) -> Workload:
+    turns = max(1.0, values.turns)
+    uncut = uncut_mean(values.response_tokens, values.length_sigma, values.length_cap)
+    return Workload(
+        prompt=Lengths(values.prompt_tokens),
+        response=Lengths(
+            uncut / turns,
+            values.length_sigma,
+            int(values.length_cap) if values.length_cap else None,
+            values.between_prompt_frac,
+        ),
+        turns=Turns(turns, TurnLaw.GEOMETRIC if turns > 1.0 else TurnLaw.FIXED),
+        tool=Duration(values.tool_s) if values.tool_s > 0.0 and turns > 1.0 else None,
+        solve=solve_rates(values.usable_frac, values.group_size),
+    )
+
+
+def _stations(laid: Laid, values: Values, per_resident_s: float) -> Stations:
+    setpoints = laid.setpoints
+    tokens = (setpoints.batch_rollouts or 1) * (values.prompt_tokens + values.response_tokens)
+    scaled = values.trainer_s * (1.0 - values.trainer_fixed_frac)
+    gpus = setpoints.gpus_trainer or 1
+    return Stations(
+        engine=Engine(affine(values.half_rate * per_resident_s, per_resident_s), SLOTS),
+        trainer=Trainer(
+            base_s=values.trainer_s * values.trainer_fixed_frac + values.rare_s,
+            gpu_s_per_token=scaled * gpus**values.trainer_exponent / tokens,
+            exponent=values.trainer_exponent,
+        ),
+        sync=WeightSync(seconds=values.sync_s * (setpoints.sync_interval or 1)),
+    )
+
+
+def solve_rates(usable_frac: float | None, group_size: int) -> SolveRates:
+    """Solve rates under which that share of groups is usable.
+
+    Uniform solve rates give the most common share; below it some prompts never vary, above it rates crowd around a half.
+    """
+    uniform = usable_share(SolveRates(), group_size)
+    if usable_frac is None or group_size < 2:
+        return SolveRates()
+    if usable_frac <= uniform:
+        never_varying = 1.0 - usable_frac / uniform
+        return SolveRates(always_frac=0.5 * never_varying, never_frac=0.5 * never_varying)
+    low, high = 0.0, CROWDED
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        share = usable_share(SolveRates((SolvePart(1.0, exp(middle), exp(middle)),)), group_size)
+        low, high = (middle, high) if share < usable_frac else (low, middle)
+    return SolveRates((SolvePart(1.0, exp(low), exp(low)),))
