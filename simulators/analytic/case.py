@@ -1,0 +1,38 @@
+"""One job, resolved: what all parts of the analytic model read."""
+
+from dataclasses import dataclass
+
+from simulators.analytic.layout import Layout
+from simulators.analytic.rollout import Rollout
+from simulators.plant import Setpoints
+from simulators.stations import Stations
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    layout: Layout
+    stations: Stations
+    rollout: Rollout
+    setpoints: Setpoints
+    usable_frac: float
+    """Of finished groups."""
+    yield_frac: float
+    """Finished groups that the trainer may have: 1, or usable_frac when the others are filtered."""
+    failure_frac: float
+    """Rollouts lost after their start, each."""
+    fixed_s: float = 0.0
+    """Seconds of a rollout outside its turns: sandbox start, verifier."""
+    active_limit: float = float("inf")
+    """Rollouts that may hold a sandbox at once."""
+    rate_limit: float = float("inf")
+    """Rollouts finished per second that sandbox starts and verifier let through."""
+    start_failed_frac: float = 0.0
+
+    @property
+    def partial(self) -> bool:
+        return bool(self.setpoints.partial_rollout)
+
+    @property
+    def attempts(self) -> float:
+        """Rollouts started per rollout finished."""
+        return 1.0 / max(1e-9, 1.0 - self.failure_frac)

@@ -1,0 +1,192 @@
+"""The generator with a given number of rollouts in flight: what its engines make, and how long a rollout takes."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from simulators.analytic.case import Case
+from simulators.analytic.engine import Demand, Flow, flow, iteration_s
+from simulators.analytic.prefill import prefill_pause_s
+from simulators.queueing.order_statistics import Mixture
+from simulators.stations import Engine, StepTime
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Steady state of all engines together."""
+
+    rollouts_per_s: float
+    """Finished, failed attempts not counted."""
+    in_flight: float
+    residents: float
+    paused: float
+    token_s: float
+    """Seconds from one token of a resident to its next, pauses for weights included."""
+    turn_s: float
+    """Seconds of a turn besides its tokens: queue and prefill."""
+    rollout_s: float
+    wait_s: float
+    """Of a rollout before it may start: for a sandbox, or behind a limit on starts."""
+    hit_frac: float
+    """Share of paused context that the prefix cache still holds."""
+
+    def times(self, case: Case) -> Mixture:
+        """Distribution of the time from dispatch to end."""
+        return case.rollout.times((self.token_s, self.turn_s, case.fixed_s + self.wait_s), case.failure_frac)
+
+
+def speeds(engine: Engine, engines: int) -> tuple[tuple[float, int], ...]:
+    """(relative speed, engines that have it); engines in lockstep run at the slowest of their number."""
+    if not engine.speeds:
+        return ((1.0, engines),)
+    each = [engine.speeds[i % len(engine.speeds)] for i in range(engines)]
+    width = max(1, engine.lockstep)
+    if width > 1:
+        each = [min(each[i - i % width : i - i % width + width]) for i in range(engines)]
+    return tuple(sorted(Counter(each).items()))
+
+
+def resident_limit(case: Case) -> float:
+    """Slots, or what the KV pool holds of mean contexts where that is less."""
+    engine = case.stations.engine
+    if engine.kv_tokens is None:
+        return float(case.layout.slots)
+    room = engine.kv_tokens * (1.0 - engine.kv_watermark_frac) / case.rollout.context_mean
+    return max(1.0, min(float(case.layout.slots), room))
+
+
+def step_of(case: Case) -> StepTime:
+    """The engine's step time; with a second tenant every slot is always taken, so it is that of a full engine."""
+    step, tenant = case.stations.engine.step, case.stations.tenant
+    if tenant is None:
+        return step
+    slots = resident_limit(case)
+    full = iteration_s(step, slots, slots * case.rollout.context_mean)
+    return StepTime(((0.0, full), (1.0, full)))
+
+
+def demand_of(case: Case, hit_frac: float) -> Demand:
+    """A mean turn: its tokens, and the prefill of the prompt first, then the tool's answer and what the cache lost."""
+    per_token = 0.0 if case.stations.prefill is not None else case.stations.engine.prefill_s_per_token
+    rollout = case.rollout
+    return Demand(rollout.turn_tokens, rollout.context_mean, prefilled_tokens(case, hit_frac) * per_token)
+
+
+def prefilled_tokens(case: Case, hit_frac: float) -> float:
+    """Per turn."""
+    rollout = case.rollout
+    later = rollout.turns_mean - 1.0
+    lost = later * (1.0 - hit_frac) * rollout.resumed_context()
+    return (rollout.prompt_tokens + later * rollout.tool_tokens + lost) / rollout.turns_mean
+
+
+def pause_s(case: Case) -> float:
+    """Delay per turn outside the engine: tools, and the rollout's fixed seconds spread over its turns."""
+    rollout = case.rollout
+    return ((rollout.turns_mean - 1.0) * rollout.tool.mean + case.fixed_s) / rollout.turns_mean
+
+
+def hit_frac(case: Case, residents: float, paused: float) -> float:
+    """Share of paused context that the free part of the KV pool still holds."""
+    engine = case.stations.engine
+    if not engine.prefix_cache:
+        return 0.0
+    if engine.kv_tokens is None or paused <= 0.0:
+        return 1.0
+    free = engine.kv_tokens - residents * case.rollout.context_mean
+    return max(0.0, min(1.0, free / (paused * case.rollout.resumed_context())))
+
+
+def generate(case: Case, in_flight: float, phi: float) -> Generation:
+    """Engines with `in_flight` rollouts between them that run the share `phi` of the time.
+
+    Those that have no sandbox, or come too fast for a limit on starts, wait in front of the engines.
+    """
+    made = _cached(case, min(in_flight, case.active_limit), phi)
+    if made.rollouts_per_s > case.rate_limit:
+        made = in_flight_for(case, case.rate_limit, phi, made)
+    if made.in_flight >= in_flight or made.rollouts_per_s <= 0.0:
+        return made
+    whole_s = in_flight / (made.rollouts_per_s * case.attempts)
+    return replace(made, in_flight=in_flight, rollout_s=whole_s, wait_s=whole_s - made.rollout_s)
+
+
+def _cached(case: Case, in_flight: float, phi: float) -> Generation:
+    """With the prefix cache as full as it is: what it holds follows from who is paused."""
+    hits = 1.0 if case.stations.engine.prefix_cache else 0.0
+    made = _generate(case, in_flight, phi, hits)
+    if case.stations.engine.kv_tokens is None or case.rollout.turns_mean <= 1.0:
+        return made
+    engines = case.layout.engines
+    hits = hit_frac(case, made.residents / engines, made.paused / engines)
+    return _generate(case, in_flight, phi, hits)
+
+
+def _generate(case: Case, in_flight: float, phi: float, hits: float) -> Generation:
+    demand, pause = demand_of(case, hits), pause_s(case)
+    if case.stations.prefill is None:
+        return _together(case, demand, _flows(case, demand, (in_flight, pause), phi), (in_flight, hits, 0.0))
+    tokens = prefilled_tokens(case, hits)
+    low, high = 0.0, case.layout.prefill_engines / max(1e-12, tokens * case.stations.prefill.prefill_s_per_token)
+    extra, flows = 0.0, []
+    for _ in range(16):
+        turns = 0.5 * (low + high)
+        extra = prefill_pause_s(case.stations.prefill, case.layout.prefill_engines, tokens, turns)
+        flows = _flows(case, demand, (in_flight, pause + extra), phi)
+        if sum(rate * count * f.turns_per_s for rate, count, f in flows) > turns:
+            low = turns
+        else:
+            high = turns
+    return _together(case, demand, flows, (in_flight, hits, extra))
+
+
+def _flows(case: Case, demand: Demand, load: tuple[float, float], phi: float) -> list[tuple[float, int, Flow]]:
+    in_flight, pause = load
+    limit, step = resident_limit(case), step_of(case)
+    population = in_flight / case.layout.engines
+    return [
+        (phi * speed, count, flow(step, demand, limit, population, pause * phi * speed))
+        for speed, count in speeds(case.stations.engine, case.layout.engines)
+    ]
+
+
+def _together(
+    case: Case, demand: Demand, flows: list[tuple[float, int, Flow]], state: tuple[float, float, float]
+) -> Generation:
+    in_flight, hits, extra_s = state
+    turns = sum(rate * count * f.turns_per_s for rate, count, f in flows)
+    residents = sum(count * f.residents for _, count, f in flows)
+    queueing = sum(count * f.queueing for _, count, f in flows)
+    rollouts = turns / case.rollout.turns_mean
+    clock = sum(rate * count for rate, count, _ in flows) / case.layout.engines
+    prefill_s = demand.prefill_s / clock
+    resident_s = residents / turns if turns > 0.0 else 0.0
+    finished = rollouts / case.attempts
+    return Generation(
+        rollouts_per_s=finished,
+        in_flight=in_flight,
+        residents=residents,
+        paused=sum(count * f.paused for _, count, f in flows),
+        token_s=max(resident_s - prefill_s, 1e-12) / demand.tokens,
+        turn_s=(queueing / turns if turns > 0.0 else 0.0) + prefill_s + extra_s,
+        rollout_s=in_flight / rollouts if rollouts > 0.0 else math.inf,
+        wait_s=0.0,
+        hit_frac=hits,
+    )
+
+
+def in_flight_for(case: Case, rollouts_per_s: float, phi: float, full: Generation) -> Generation:
+    """The generator with as few in flight as make that many per second: regula falsi between nothing and `full`."""
+    low, high = 0.0, min(full.in_flight, case.active_limit)
+    rate_low, rate_high, made = 0.0, full.rollouts_per_s, full
+    for _ in range(8):
+        share = (rollouts_per_s - rate_low) / max(rate_high - rate_low, 1e-300)
+        middle = low + (high - low) * min(0.98, max(0.02, share))
+        made = _cached(case, middle, phi)
+        if abs(made.rollouts_per_s / rollouts_per_s - 1.0) < 1e-3:
+            break
+        if made.rollouts_per_s < rollouts_per_s:
+            low, rate_low = middle, made.rollouts_per_s
+        else:
+            high, rate_high = middle, made.rollouts_per_s
+    return replace(made, rollouts_per_s=rollouts_per_s, rollout_s=made.in_flight / (rollouts_per_s * case.attempts))
