@@ -13,7 +13,6 @@ Value = float | int | bool
 SETTINGS = frozenset(f.name for f in fields(Setpoints))
 SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 """Trainer's shares of the GPUs that are tried where a job's sides get GPUs of their own for the first time."""
-GENERATION_UNKNOWN = "generation over generation and training"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +68,19 @@ def _changes(draw: Draw, settings: Mapping[str, Value]) -> list[Change]:
     overlaps = settings.get("overlap") is True and draw.topology.mode is Mode.SERIAL
     if not overlaps or {"gpus_trainer", "gpus_generator"} & set(settings):
         return [lambda d: changed(d.topology, d.setpoints, settings)]
-    total, engine = draw.setpoints.gpus_generator or 1, draw.topology.gpus_per_engine or 1
-    splits = sorted({min(max(1, round(share * total / engine)) * engine, total - engine) for share in SHARES})
-    splits = [t for t in splits if t >= 1]
-    if not splits:
-        raise ValueError(f"gpus_total={total} holds one engine of {engine} only: there is nothing to split")
-    return [_split(settings, trainer) for trainer in splits]
+    return [_split(settings, share) for share in SHARES]
 
 
-def _split(settings: Mapping[str, Value], trainer: int) -> Change:
-    """Overlapped on that many trainer GPUs. A draw may have more GPUs in all than the first: the share is kept."""
+def _split(settings: Mapping[str, Value], share: float) -> Change:
+    """Overlapped, with that share of the GPUs for the trainer, in whole engines."""
 
     def change(draw: Draw) -> tuple[Topology, Setpoints]:
-        total = draw.setpoints.gpus_generator or 1
-        return changed(draw.topology, draw.setpoints, {**settings, "gpus_trainer": trainer, "gpus_generator": total - trainer})
+        total, engine = draw.setpoints.gpus_generator or 1, draw.topology.gpus_per_engine or 1
+        if total < engine + 1:
+            raise ValueError(f"gpus_total={total} holds one engine of {engine} only: there is nothing to split")
+        generator = min(max(1, round((1.0 - share) * total / engine)) * engine, (total - 1) // engine * engine)
+        sides = {"gpus_trainer": total - generator, "gpus_generator": generator}
+        return changed(draw.topology, draw.setpoints, {**settings, **sides})
 
     return change
 
@@ -92,7 +90,7 @@ def changed(topology: Topology, setpoints: Setpoints, settings: Mapping[str, Val
 
     | set | goes with it |
     |---|---|
-    | overlap on | the sides work at the same time: mode overlapped, a staleness bound only where one is set too |
+    | overlap on | the sides work at the same time: mode overlapped, one batch made while another is trained where no bound is set too |
     | one side's GPUs of an overlapped job | the other side's, the total kept |
     | engines | GPUs of the generator, by the size of an engine |
     """
@@ -103,13 +101,11 @@ def changed(topology: Topology, setpoints: Setpoints, settings: Mapping[str, Val
     whole.pop("engines", None)
     if whole.get("overlap") is True and topology.mode is Mode.SERIAL:
         topology = replace(topology, mode=Mode.OVERLAPPED)
-        whole.setdefault("staleness_bound", -1.0)
     total = topology.gpus_total or 0
     for one, other in (("gpus_trainer", "gpus_generator"), ("gpus_generator", "gpus_trainer")):
         if one in settings and other not in whole and topology.mode is Mode.OVERLAPPED:
             whole[other] = total - int(whole[one])
-    after = replace(setpoints, **whole)
-    return topology, replace(after, staleness_bound=None) if whole.get("staleness_bound") == -1.0 else after
+    return topology, replace(setpoints, **whole)
 
 
 def best_of(prospects: Prospects, candidates: Sequence[Mapping[str, Value]]) -> tuple[Mapping[str, Value], Interval] | None:

@@ -9,8 +9,7 @@ from simulators.snapshot import Snapshot
 BATCH = 256
 """Rollouts of a batch that nobody stated. Rates scale with it; only the scatter between batches does not."""
 GROUP = 8
-NODE_GPUS, SMALL_JOB_GPUS = 8, 32
-"""An engine of unknown size is a node's, in a job under SMALL_JOB_GPUS one GPU."""
+SMALL_JOB_GPUS = 32
 ENGINES_MAX = 4096
 SLOTS = 1024
 """Requests of one engine at once where no cap is stated: more than any KV pool holds of long rollouts."""
@@ -27,8 +26,18 @@ class Laid:
     assumed: tuple[str, ...]
 
 
-def complete(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, residents: float) -> Laid:
-    """`residents`: rollouts per engine, used where engines cannot be counted."""
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """Used where engines cannot be counted."""
+
+    residents: float
+    """Rollouts of one engine."""
+    engine_size: int
+    """GPUs of one engine."""
+
+
+def complete(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, guess: Guess) -> Laid:
+    """The job with the gaps filled."""
     assumed: list[str] = []
     batch = setpoints.batch_rollouts or int(snapshot.get("batch_rollouts") or 0)
     if batch < 1:
@@ -49,7 +58,7 @@ def complete(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, resid
         max_in_flight_per_engine=_slots(setpoints, snapshot),
     )
     laid = Laid(topology, known, _separate(topology, setpoints), tuple(assumed))
-    return _with_gpus(laid, snapshot, residents)
+    return _with_gpus(laid, snapshot, guess)
 
 
 def _separate(topology: Topology, setpoints: Setpoints) -> bool:
@@ -64,7 +73,7 @@ def _slots(setpoints: Setpoints, snapshot: Snapshot) -> int | None:
     return setpoints.max_in_flight_per_engine or (max(1, floor(limit / engines)) if limit else None)
 
 
-def _with_gpus(laid: Laid, snapshot: Snapshot, residents: float) -> Laid:
+def _with_gpus(laid: Laid, snapshot: Snapshot, guess: Guess) -> Laid:
     topology, setpoints = laid.topology, laid.setpoints
     if topology.mode is Mode.SERIAL and not laid.separate:
         gpus = topology.gpus_total or setpoints.gpus_trainer
@@ -72,7 +81,7 @@ def _with_gpus(laid: Laid, snapshot: Snapshot, residents: float) -> Laid:
         gpus = setpoints.gpus_generator
     engines = setpoints.engines or int(snapshot.get("engines") or 0) or None
     if gpus:
-        size = topology.gpus_per_engine or (max(1, gpus // engines) if engines else _engine_size(gpus))
+        size = topology.gpus_per_engine or (max(1, gpus // engines) if engines else _engine_size(gpus, guess))
         size = min(size, gpus)
         return replace(
             laid,
@@ -80,7 +89,7 @@ def _with_gpus(laid: Laid, snapshot: Snapshot, residents: float) -> Laid:
             setpoints=replace(setpoints, gpus_generator=gpus, gpus_trainer=setpoints.gpus_trainer or gpus, engines=None),
         )
     in_flight = setpoints.max_in_flight or _running_ahead(setpoints) * (setpoints.batch_rollouts or BATCH)
-    count = engines or min(ENGINES_MAX, max(1, round(in_flight / residents)))
+    count = engines or min(ENGINES_MAX, max(1, round(in_flight / guess.residents)))
     return replace(
         laid,
         topology=replace(topology, gpus_per_engine=1, gpus_total=count),
@@ -89,8 +98,11 @@ def _with_gpus(laid: Laid, snapshot: Snapshot, residents: float) -> Laid:
     )
 
 
-def _engine_size(gpus: int) -> int:
-    return 1 if gpus < SMALL_JOB_GPUS else NODE_GPUS
+def _engine_size(gpus: int, guess: Guess) -> int:
+    """A small job's engines are one GPU each; a large one's no more than a node, and they fill the generator."""
+    if gpus < SMALL_JOB_GPUS:
+        return 1
+    return next(size for size in range(guess.engine_size, 0, -1) if gpus % size == 0)
 
 
 def _running_ahead(setpoints: Setpoints) -> float:

@@ -10,11 +10,11 @@ from simulators.calibration.completion import SLOTS, Laid
 from simulators.calibration.lengths import uncut_mean
 from simulators.model import Prediction
 from simulators.plant import Mode, Setpoints, Topology
-from simulators.stations import Admission, Engine, Plug, Stations, Trainer, WeightSync, affine
+from simulators.stations import Admission, Engine, Plug, Stations, SyncMode, Trainer, WeightSync, affine
 from simulators.workload import Duration, Lengths, SolvePart, SolveRates, TurnLaw, Turns, Workload
 
 FIT_ROUNDS = 40
-CLOSE = 1e-3
+CLOSE = 5e-3
 """Relative error of the fitted step: far below what any job's steps scatter."""
 SLOWEST, FASTEST = log(1e3), log(1e-12)
 """Seconds that one resident may add to a decode step, as logarithms: where the fit looks."""
@@ -48,6 +48,11 @@ class Values:
     group_size: int
     headroom: float
     """What the generator could do over what it does; 1 where it is the slower side."""
+    one_batch: bool
+    """Overlapped without a stated bound: strictly one step off, else two batches started and untrained."""
+
+
+NOWHERE = Prediction(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, stopped="not fitted yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +62,44 @@ class Draw:
     workload: Workload
     stations: Stations
     values: Values
-    now: Prediction
+    now: Prediction = NOWHERE
     weight: float = 1.0
 
     def predict(self, topology: Topology, setpoints: Setpoints) -> Prediction:
-        """The same workload and stations under other settings; the admission follows the settings."""
-        stations = replace(self.stations, admission=admission_of(topology, setpoints))
+        """The same workload and stations under other settings; admission and sync follow the settings."""
+        streams = streaming(self.topology, self.setpoints) or streaming(topology, setpoints)
+        mode = SyncMode.DRAIN if setpoints.in_flight_update is False else SyncMode.IN_FLIGHT
+        stations = replace(
+            self.stations,
+            admission=admission_of(topology, setpoints, streams, self.values.one_batch),
+            sync=replace(self.stations.sync, mode=mode),
+        )
         return AnalyticModel(stations).predict(topology, self.workload, setpoints)
 
 
-def admission_of(topology: Topology, setpoints: Setpoints) -> Admission:
+def admission_of(topology: Topology, setpoints: Setpoints, streams: bool, one_batch: bool) -> Admission:
     """What holds the generator back, read from the settings.
 
     | job | plug |
     |---|---|
     | in turn | one batch, its slots free again at the end of training |
-    | one step off | one batch, its slots free again at the start of training |
-    | overlapped, engines drained at every publication | the same with the batches of one publication |
-    | overlapped with a staleness bound | bound + 1 batches started and untrained, freed at the end |
+    | one step off | one batch, freed at the start of training |
+    | overlapped, no bound stated | the same, or two batches, freed at the end: the draw says |
+    | overlapped, bound b | b + 1 batches started and untrained, freed at the end (AReaL, Tinker) |
+    | the same, streaming | freed at the start: training takes minibatches as they come, so that it holds up nobody |
     """
     groups = (setpoints.batch_rollouts or 1) // (setpoints.group_size or 1)
     if topology.mode is Mode.SERIAL or setpoints.overlap is False:
         return Admission(Plug.WIP_CAP, limit_groups=groups)
-    if setpoints.in_flight_update is False:
-        return Admission(Plug.WIP_CAP, limit_groups=groups * (setpoints.sync_interval or 1), freed_at_start=True)
     if setpoints.staleness_bound is None:
-        return Admission(Plug.WIP_CAP, limit_groups=groups, freed_at_start=True)
-    return Admission(Plug.WIP_CAP)
+        return Admission(Plug.WIP_CAP, limit_groups=groups if one_batch else 2 * groups, freed_at_start=one_batch)
+    return Admission(Plug.WIP_CAP, freed_at_start=streams)
+
+
+def streaming(topology: Topology, setpoints: Setpoints) -> bool:
+    """A bound under one version only makes sense where the trainer takes minibatches from a stream (verl)."""
+    bound = setpoints.staleness_bound
+    return topology.mode is Mode.OVERLAPPED and setpoints.overlap is not False and bound is not None and bound < 1.0
 
 
 def draw_of(laid: Laid, values: Values) -> Draw | None:
@@ -92,21 +108,20 @@ def draw_of(laid: Laid, values: Values) -> Draw | None:
     setpoints = replace(laid.setpoints, overlap=False) if laid.separate else laid.setpoints
     workload = _workload(values)
 
-    def stations_at(log_speed: float) -> Stations:
-        return _stations(laid, values, exp(log_speed))
+    def at(log_speed: float) -> Draw:
+        return Draw(topology, setpoints, workload, _stations(laid, values, exp(log_speed)), values)
 
     def step_at(log_speed: float) -> float:
-        stations = replace(stations_at(log_speed), admission=admission_of(topology, setpoints))
-        return AnalyticModel(stations).predict(topology, workload, setpoints).step_s
+        return at(log_speed).predict(topology, setpoints).step_s
 
     fitted = _slowest_that_keeps(step_at, values.step_s * (1.0 + CLOSE), _guess(laid, values))
     if fitted is None:
         return None
-    stations = replace(stations_at(fitted - log(values.headroom)), admission=admission_of(topology, setpoints))
-    now = AnalyticModel(stations).predict(topology, workload, setpoints)
+    draw = at(fitted - log(values.headroom))
+    now = draw.predict(topology, setpoints)
     if now.stopped is not None or not isfinite(now.step_s) or now.useful_rollouts_per_s <= 0.0:
         return None
-    return Draw(topology, setpoints, workload, stations, values, now)
+    return replace(draw, now=now)
 
 
 def _slowest_that_keeps(step_at: Callable[[float], float], target_s: float, guess: float) -> float | None:

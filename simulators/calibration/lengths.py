@@ -15,10 +15,11 @@ from math import erf, exp, log, sqrt
 from statistics import NormalDist
 
 from simulators.calibration.estimates import Estimate, Parameter, Unidentified, mean_of
-from simulators.calibration.priors import LENGTH_SIGMA, STEP_SCATTER
+from simulators.calibration.priors import CAP_OVER_MEAN, LENGTH_SIGMA, STEP_SCATTER, Prior
 from simulators.plant import Topology
 from simulators.snapshot import Snapshot
 
+NOMINAL_TOKENS = 2048.0
 SIGMA_MAX = 3.0
 """No response lengths spread wider; a ratio that asks for more was misread."""
 Z99 = NormalDist().inv_cdf(0.99)
@@ -26,8 +27,8 @@ Z99 = NormalDist().inv_cdf(0.99)
 
 @dataclass(frozen=True, slots=True)
 class LengthFit:
-    mean: Parameter | None
-    """Tokens as logged, after the cut; None where no length is known."""
+    mean: Parameter
+    """Tokens as logged, after the cut. Where none are, any will do: only their ratio to the cap matters."""
     sigma: Parameter
     cap_tokens: float | None
 
@@ -37,10 +38,19 @@ def fit_lengths(topology: Topology, snapshot: Snapshot) -> LengthFit:
     cap = topology.max_response_tokens
     logged = snapshot.get("resp_len_mean")
     if not logged or logged <= 0.0:
-        unknown = Unidentified("sigma of log length", "no response length is logged", LENGTH_SIGMA)
-        return LengthFit(None, unknown, float(cap) if cap else None)
+        return _unlogged(cap)
     mean = mean_of("mean response", snapshot.series("resp_len_mean") or [logged], "tokens", "mean over steps")
     return LengthFit(mean, _sigma(snapshot, logged, cap), float(cap) if cap else None)
+
+
+def _unlogged(cap: int | None) -> LengthFit:
+    why = "no response length is logged"
+    sigma = Unidentified("sigma of log length", why, LENGTH_SIGMA)
+    if cap is None:
+        return LengthFit(Estimate("mean response", NOMINAL_TOKENS, 0.0, "tokens", "any: it cancels"), sigma, None)
+    least, most = (cap / ratio for ratio in (CAP_OVER_MEAN.high, CAP_OVER_MEAN.low))
+    mean = Unidentified("mean response in tokens", f"{why}, only its cap", Prior(least, most, by_ratio=True))
+    return LengthFit(mean, sigma, float(cap))
 
 
 def _sigma(snapshot: Snapshot, mean: float, cap: int | None) -> Parameter:

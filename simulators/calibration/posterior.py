@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from math import exp
 from statistics import NormalDist
 
-from simulators.calibration.completion import Laid, complete
+from simulators.calibration.completion import Guess, Laid, complete
 from simulators.calibration.decode import DecodeFit, fit_decode
 from simulators.calibration.draws import Draw, Values, draw_of
 from simulators.calibration.estimates import Parameter, Unidentified
 from simulators.calibration.lengths import LengthFit, fit_lengths
 from simulators.calibration.operating import OperatingPoint, operating_point
-from simulators.calibration.priors import BETWEEN_PROMPT, GENERATION_SHARE, HEADROOM, RESIDENTS, spread_points
+from simulators.calibration.priors import BETWEEN_PROMPT, ENGINE_SIZE, GENERATION_SHARE, HEADROOM, RESIDENTS, spread_points
 from simulators.calibration.residuals import Residual, log_likelihood, residuals_of
 from simulators.calibration.training import TrainingFit, fit_training
 from simulators.plant import Mode, Setpoints, Topology
@@ -18,12 +18,12 @@ from simulators.snapshot import Snapshot
 
 DRAWS = 16
 """Points of the posterior: its mean is good to a few hundredths of its width, at a millisecond or two each."""
-NOMINAL_TOKENS, NOMINAL_PROMPT = 2048.0, 512.0
-"""Lengths of a job that logs none: they scale the decode time and cancel."""
+NOMINAL_PROMPT = 512.0
+"""Tokens of a prompt that nobody logs: they count in the trainer's time only, and cancel."""
 WAIT_FLOOR = 0.02
 """A trainer that waits for less never shows how fast the generator could be."""
 NORMAL = NormalDist()
-DIMENSIONS = 9
+DIMENSIONS = 12
 """Coordinates of a draw, in the order of `_values`."""
 
 
@@ -87,7 +87,8 @@ def _drawn(
     u: tuple[float, ...], job: tuple[Topology, Setpoints, Snapshot], fits: _Fits
 ) -> tuple[Laid, Draw] | None:
     topology, setpoints, snapshot = job
-    laid = complete(topology, setpoints, snapshot, RESIDENTS.quantile(u[0]))
+    guess = Guess(RESIDENTS.quantile(u[0]), round(2 ** ENGINE_SIZE.quantile(u[9])))
+    laid = complete(topology, setpoints, snapshot, guess)
     draw = draw_of(laid, _values(u, laid, snapshot, fits))
     return None if draw is None else (laid, draw)
 
@@ -107,7 +108,7 @@ def _values(u: tuple[float, ...], laid: Laid, snapshot: Snapshot, fits: _Fits) -
         trainer_fixed_frac=_at(fits.training.fixed_frac, u[3], 0.0, 0.9),
         trainer_exponent=_at(fits.training.exponent, u[4]),
         half_rate=_at(fits.decode.half_rate, u[5], 1.0),
-        response_tokens=NOMINAL_TOKENS if lengths.mean is None else _at(lengths.mean, 0.5),
+        response_tokens=_at(lengths.mean, u[10]),
         prompt_tokens=snapshot.get("prompt_len_mean") or NOMINAL_PROMPT,
         length_sigma=_at(lengths.sigma, u[6], 0.05, 2.5),
         length_cap=lengths.cap_tokens,
@@ -117,6 +118,7 @@ def _values(u: tuple[float, ...], laid: Laid, snapshot: Snapshot, fits: _Fits) -
         usable_frac=snapshot.get("usable_group_frac"),
         group_size=laid.setpoints.group_size or 1,
         headroom=_headroom(fits, laid, u[8]),
+        one_batch=laid.topology.mode is Mode.SERIAL or u[11] < 0.5,
     )
 
 
@@ -180,7 +182,7 @@ def _parameters(fits: _Fits, topology: Topology, setpoints: Setpoints, snapshot:
     else:
         found += [p for p in (fits.point.generation_s, fits.point.trainer_s) if p is not None]
     found += [fits.training.fixed_frac, fits.training.exponent, fits.decode.half_rate]
-    found += [p for p in (fits.lengths.mean, fits.lengths.sigma) if p is not None]
+    found += [fits.lengths.mean, fits.lengths.sigma]
     found.append(
         Unidentified("between-prompt share h of the lengths", "no length is logged by group", BETWEEN_PROMPT)
     )

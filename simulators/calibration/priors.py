@@ -33,12 +33,16 @@ HALF_RATE = Prior(8.0, 128.0, by_ratio=True)
 """Residents at which an engine reaches half of its decode ceiling (a / k of t = a + k b)."""
 LENGTH_SIGMA = Prior(0.4, 1.2)
 """Deviation of log length: published longest-of-8 over mean 1.4 to 3.1, maximum over mean 3 to 20."""
+CAP_OVER_MEAN = Prior(2.5, 10.0, by_ratio=True)
+"""Longest allowed response over the mean one, where only the cap is known: published 2.9 and 5.4, seldom over 10."""
 BETWEEN_PROMPT = Prior(0.2, 0.75)
 """h: answers to one prompt resemble each other, by how much is seldom logged."""
 HEADROOM = Prior(1.0, 1.5)
 """What a generator that nobody measured alone could do, over what it is asked for."""
 RESIDENTS = Prior(8.0, 128.0, by_ratio=True)
 """Rollouts per engine, where neither engines nor requests are counted."""
+ENGINE_SIZE = Prior(-0.5, 3.5)
+"""Logarithm to base 2 of the GPUs of an engine: 1, 2, 4 or 8, each as likely, where it is not stated."""
 GENERATION_SHARE = Prior(0.3, 0.9)
 """Generation over generation and training of one batch, where no phase is timed: published jobs lie inside."""
 TRAINER_FIXED = Prior(0.0, 0.2)

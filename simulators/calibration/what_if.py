@@ -9,7 +9,7 @@ from simulators.plant import Setpoints, Topology
 
 CENTRAL = (0.1, 0.9)
 """The 80 % central interval."""
-WEAK_WIDTH_FRAC = 0.05
+WEAK_WIDTH_FRAC = 0.03
 """Where the analytic model should not decide alone, this much of the throughput is added on both sides."""
 
 
