@@ -31,18 +31,16 @@ class Prospects:
 
     def gain(self, **settings: Value) -> Interval | None:
         """None also where these settings make no job, or one that stands still."""
-        try:
-            answer = self.answer(settings)
-        except ValueError:
+        if self.calibration is None:
             return None
-        return None if answer is None or answer.stopped is not None else interval(answer.gain)
+        return self.gain_of(*_changes(self.calibration.draws[0], settings))
 
-    def gain_of(self, change: Change) -> Interval | None:
-        """The same of a change that is told draw by draw."""
+    def gain_of(self, *changes: Change) -> Interval | None:
+        """The same of changes that are told draw by draw; of several, each draw takes its best."""
         if self.calibration is None:
             return None
         try:
-            answer = ask(self.calibration.draws, change)
+            answer = ask(self.calibration.draws, *changes)
         except ValueError:
             return None
         return None if answer.stopped is not None else interval(answer.gain)
@@ -67,20 +65,20 @@ def _changes(draw: Draw, settings: Mapping[str, Value]) -> list[Change]:
         raise ValueError(f"{unknown[0]}: no setting of the model; it knows {', '.join(sorted(SETTINGS))}")
     overlaps = settings.get("overlap") is True and draw.topology.mode is Mode.SERIAL
     if not overlaps or {"gpus_trainer", "gpus_generator"} & set(settings):
-        return [lambda d: changed(d.topology, d.setpoints, settings)]
+        return [lambda d: d.under(*changed(d.topology, d.setpoints, settings))]
     return [_split(settings, share) for share in SHARES]
 
 
 def _split(settings: Mapping[str, Value], share: float) -> Change:
     """Overlapped, with that share of the GPUs for the trainer, in whole engines."""
 
-    def change(draw: Draw) -> tuple[Topology, Setpoints]:
+    def change(draw: Draw) -> Draw:
         total, engine = draw.setpoints.gpus_generator or 1, draw.topology.gpus_per_engine or 1
         if total < engine + 1:
             raise ValueError(f"gpus_total={total} holds one engine of {engine} only: there is nothing to split")
         generator = min(max(1, round((1.0 - share) * total / engine)) * engine, (total - 1) // engine * engine)
         sides = {"gpus_trainer": total - generator, "gpus_generator": generator}
-        return changed(draw.topology, draw.setpoints, {**settings, **sides})
+        return draw.under(*changed(draw.topology, draw.setpoints, {**settings, **sides}))
 
     return change
 

@@ -65,8 +65,11 @@ class Draw:
     now: Prediction = NOWHERE
     weight: float = 1.0
 
-    def predict(self, topology: Topology, setpoints: Setpoints) -> Prediction:
-        """The same workload and stations under other settings; admission and sync follow the settings."""
+    def predict(self) -> Prediction:
+        return AnalyticModel(self.stations).predict(self.topology, self.workload, self.setpoints)
+
+    def under(self, topology: Topology, setpoints: Setpoints) -> "Draw":
+        """The same workload and stations under other settings; admission and publications follow the settings."""
         streams = streaming(self.topology, self.setpoints) or streaming(topology, setpoints)
         mode = SyncMode.DRAIN if setpoints.in_flight_update is False else SyncMode.IN_FLIGHT
         stations = replace(
@@ -74,7 +77,7 @@ class Draw:
             admission=admission_of(topology, setpoints, streams, self.values.one_batch),
             sync=replace(self.stations.sync, mode=mode),
         )
-        return AnalyticModel(stations).predict(topology, self.workload, setpoints)
+        return replace(self, topology=topology, setpoints=setpoints, stations=stations)
 
 
 def admission_of(topology: Topology, setpoints: Setpoints, streams: bool, one_batch: bool) -> Admission:
@@ -109,16 +112,17 @@ def draw_of(laid: Laid, values: Values) -> Draw | None:
     workload = _workload(values)
 
     def at(log_speed: float) -> Draw:
-        return Draw(topology, setpoints, workload, _stations(laid, values, exp(log_speed)), values)
+        stations = _stations(laid, values, exp(log_speed))
+        return Draw(topology, setpoints, workload, stations, values).under(topology, setpoints)
 
     def step_at(log_speed: float) -> float:
-        return at(log_speed).predict(topology, setpoints).step_s
+        return at(log_speed).predict().step_s
 
     fitted = _slowest_that_keeps(step_at, values.step_s * (1.0 + CLOSE), _guess(laid, values))
     if fitted is None:
         return None
     draw = at(fitted - log(values.headroom))
-    now = draw.predict(topology, setpoints)
+    now = draw.predict()
     if now.stopped is not None or not isfinite(now.step_s) or now.useful_rollouts_per_s <= 0.0:
         return None
     return replace(draw, now=now)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from simulators.calibration.draws import Draw
 from simulators.model import Prediction
-from simulators.plant import Setpoints, Topology
 
 CENTRAL = (0.1, 0.9)
 """The 80 % central interval."""
@@ -13,8 +12,8 @@ WEAK_WIDTH_FRAC = 0.03
 """Where the analytic model should not decide alone, this much of the throughput is added on both sides."""
 
 
-Change = Callable[[Draw], tuple[Topology, Setpoints]]
-"""The settings after a change, from those of one draw: what was filled in may differ between draws."""
+Change = Callable[[Draw], Draw]
+"""The job after a change, from one of the possible jobs: what was filled in may differ between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,5 +77,5 @@ def ask(draws: Sequence[Draw], *changes: Change) -> Answer:
 
 
 def _best(draw: Draw, changes: Sequence[Change]) -> Prediction:
-    answers = [draw.predict(*change(draw)) for change in changes]
+    answers = [change(draw).predict() for change in changes]
     return max(answers, key=lambda p: p.useful_rollouts_per_s)
