@@ -6,6 +6,7 @@ from statistics import mean
 
 from policies.base import Interval, SplitCurve, SplitPoint
 from policies.diagnosis.waiting import generator_is_slower
+from simulators.legality import divides, lattice
 from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
 
@@ -13,14 +14,8 @@ EXPONENTS = tuple(0.5 + 0.5 * (i + 0.5) / 9 for i in range(9))
 """Midpoints of U[0.5, 1]: how throughput grows with GPUs is unknown before the first resize."""
 HEADROOM = tuple(1.0 + 0.5 * (i + 0.5) / 9 for i in range(9))
 """Midpoints of U[1, 1.5]: what a generator could do that nobody has measured, relative to what it does."""
-NODE_GPUS = 8
-"""Without a stated lattice, jobs of some size move whole nodes."""
-SMALL_JOB_GPUS = 32
-"""A job under this size moves single GPUs."""
 SPLITS_MAX = 64
 """More splits than this make no better picture and cost seconds on thousands of GPUs."""
-TOTAL_MAX = 1_000_000
-"""No job has more GPUs; a count above it was misread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,34 +54,11 @@ def central(values: Iterable[float]) -> Interval:
     return Interval(quantile(ordered, 0.1), mean(ordered), quantile(ordered, 0.9))
 
 
-def lattice(topology: Topology, setpoints: Setpoints, bounds: Bounds) -> list[int]:
-    """Trainer sizes worth a look: on the lattices of engines and trainer, above the memory floor, inside the bounds."""
-    total = _total(topology, setpoints)
-    if total is None or total > TOTAL_MAX or topology.mode is not Mode.OVERLAPPED:
-        return []
-    small = total < SMALL_JOB_GPUS
-    engine = topology.gpus_per_engine or (1 if small else NODE_GPUS)
-    step = topology.trainer_gpu_step or (1 if small else NODE_GPUS)
-    floor = max(step, topology.trainer_gpus_min or 1, bounds.gpus_trainer_min or 1)
-    roof = min(total - engine, bounds.gpus_trainer_max or total)
-    sizes = topology.trainer_sizes or range(step, total, step)
-    return [t for t in sizes if floor <= t <= roof and (total - t) % engine == 0]
-
-
 def thinned(sizes: list[int], now: int) -> list[int]:
     """At most about SPLITS_MAX of the sizes, evenly spread, with today's neighbours among them."""
     stride = 1 + len(sizes) // SPLITS_MAX
     below, above = [t for t in sizes if t < now][-1:], [t for t in sizes if t > now][:1]
     return sorted({*sizes[::stride], *below, *above})
-
-
-def divides(topology: Topology, setpoints: Setpoints, gpus_trainer: int) -> bool | None:
-    """Whether the batch divides over the trainer's data-parallel ranks; None where the batch is unknown."""
-    batch = setpoints.batch_rollouts
-    if not batch:
-        return None
-    ranks = gpus_trainer // topology.trainer_gpu_step if topology.trainer_gpu_step else gpus_trainer
-    return batch % max(1, ranks) == 0
 
 
 def split_curve(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds: Bounds) -> SplitCurve | None:
@@ -130,9 +102,3 @@ def _best(points: list[SplitPoint], now: int, one_sided: bool) -> int | None:
         return None
     best = max(legal, key=lambda p: p.throughput.mean)
     return best.gpus_trainer if best.throughput.mean > 1.0 else None
-
-
-def _total(topology: Topology, setpoints: Setpoints) -> int | None:
-    if setpoints.gpus_trainer and setpoints.gpus_generator:
-        return setpoints.gpus_trainer + setpoints.gpus_generator
-    return topology.gpus_total

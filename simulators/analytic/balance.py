@@ -1,7 +1,7 @@
 """Generator, admission and trainer settled: the period of one training, and the state that belongs to it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulators.analytic.case import Case
 from simulators.analytic.cycle import LAST_OF_BATCH, Release, capped_period, early_in_flight, wanted_at_once
@@ -80,7 +80,7 @@ def _balance(case: Case) -> Balance:
 
 
 def _discarding(case: Case, full: Supply, train: float) -> float:
-    """The generator's period when groups older than the bound are thrown away: fewer are left, and versions slow down."""
+    """The generator's period when groups older than the bound are thrown away."""
     free = case.layout.batch_groups / full.groups_per_s
     bound = case.setpoints.staleness_bound or 0.0
     period = free
@@ -105,9 +105,11 @@ def _full(case: Case) -> tuple[Supply, float, float]:
     in_flight = float(case.layout.in_flight)
     plain = case.stations.sync.mode is SyncMode.IN_FLIGHT and case.stations.sync.keeps_kv
     made = generate(case, in_flight, 1.0)
-    first = supply_of(case, made)
-    train, factor = trainer_s(case, first.kept.length_ratio), first.groups_per_s / made.rollouts_per_s
-    period = max(train, batch / first.groups_per_s + lost / case.layout.sync_interval)
+    train, factor = trainer_s(case), case.yield_frac / case.layout.members
+    if case.oversampled:
+        first = supply_of(case, made)
+        train, factor = trainer_s(case, first.kept.length_ratio), first.groups_per_s / made.rollouts_per_s
+    period = max(train, batch / (made.rollouts_per_s * factor) + lost / case.layout.sync_interval)
     phi = 1.0
     for _ in range(30):
         if not plain:
@@ -128,26 +130,67 @@ def _release(case: Case, train: float) -> Release:
     return Release(float(layout.batch_groups * steps), limit, train, layout.freed_at_start)
 
 
+@dataclass(frozen=True, slots=True)
+class _Cap:
+    """A cap on started groups, with the shapes of rollouts and groups taken from one supply."""
+
+    case: Case
+    release: Release
+    supply: Supply
+    rollout: Curve
+    full_per_s: float
+    most: float
+    """Rollouts that may be in flight."""
+    shortest_s: float
+    """No period is shorter: the trainer's, or the free generator's."""
+
+    def settled(self, in_flight: float, period_s: float) -> tuple[float, float, float]:
+        """(rollouts in flight that these cause, period, what the cap alone allows): one turn of the iteration."""
+        case = self.case
+        steps = self.release.batch_groups / case.layout.batch_groups
+        lost = lost_s(case, self.supply.made, self.rollout, period_s / steps)
+        made = generate(case, in_flight, running_frac(case, lost, period_s / steps))
+        scale = made.rollout_s / self.supply.made.rollout_s
+        rollouts = rollouts_per_batch(case) * steps
+        release = self.release.faster(scale)
+        release = _spread(release, (rollouts, self.most, self.full_per_s * scale), self.rollout, period_s / scale)
+        allowed = scale * _allowed(case, self.supply.kept.group, release)
+        period = max(self.shortest_s, allowed)
+        wanted = rollouts * case.attempts * early_in_flight(self.rollout, release, period / scale)
+        return min(self.most, wanted), period, allowed
+
+    def solve(self, in_flight: float) -> tuple[float, float, float]:
+        """Fixed point of `settled`, by secants in the logarithm."""
+        period = self.shortest_s
+        before = (0.0, 0.0)
+        log_n, allowed = math.log(in_flight), period
+        for turn in range(16):
+            wanted, period, allowed = self.settled(math.exp(log_n), period)
+            gap = math.log(wanted) - log_n
+            if abs(gap) < CLOSE:
+                break
+            slope = (gap - before[1]) / (log_n - before[0]) if turn and log_n != before[0] else -1.0
+            before = (log_n, gap)
+            log_n = min(math.log(self.most), log_n - gap / min(slope, -0.5))
+        return math.exp(log_n), period, allowed
+
+
 def _capped(case: Case, train: float, shortest: float, full: Supply) -> Balance:
-    """Period and rollouts in flight settle together."""
-    layout = case.layout
+    """Period and rollouts in flight settle together; then once more with the shapes that belong to them."""
     release = _release(case, train)
-    steps = release.batch_groups / layout.batch_groups
-    most = min(float(layout.in_flight), case.active_limit)
-    rollouts = rollouts_per_batch(case) * steps
-    in_flight, period, supply, allowed = most, shortest * steps, full, shortest * steps
-    for _ in range(30):
-        phi = running_frac(case, _lost(case, supply, period / steps), period / steps)
-        made = generate(case, in_flight, phi)
-        supply = supply_of(case, made, math.inf)
-        rollout = supply.times.curve()
-        release = _spread(release, (rollouts, most, full.made.rollouts_per_s), rollout, period)
-        allowed = _allowed(case, supply.kept.group, release)
-        period = max(shortest * steps, allowed)
-        wanted = min(most, rollouts * case.attempts * early_in_flight(rollout, release, period))
-        if abs(wanted / in_flight - 1.0) < CLOSE:
+    steps = release.batch_groups / case.layout.batch_groups
+    most = min(float(case.layout.in_flight), case.active_limit)
+    in_flight, period, allowed, supply = most, shortest * steps, 0.0, full
+    if in_rounds(case):
+        supply = supply_of(case, full.made, math.inf)
+    for _ in range(2):
+        rollout = supply.kept.rollout
+        cap = _Cap(case, release, supply, rollout, full.made.rollouts_per_s, most, shortest * steps)
+        in_flight, period, allowed = cap.solve(in_flight)
+        phi = running_frac(case, lost_s(case, supply.made, rollout, period / steps), period / steps)
+        supply = supply_of(case, generate(case, in_flight, phi), math.inf)
+        if case.rollout.scales(case.fixed_s):
             break
-        in_flight = math.sqrt(in_flight * wanted)
     return Balance(case, period / steps, train, full, supply, allowed > shortest * steps * 1.0001)
 
 
@@ -159,23 +202,13 @@ def rollouts_per_batch(case: Case) -> float:
     return layout.batch_groups * layout.members / case.yield_frac
 
 
-def _lost(case: Case, supply: Supply, step_s: float) -> float:
-    return lost_s(case, supply.made, supply.times.curve(), step_s)
-
-
 def _spread(release: Release, load: tuple[float, float, float], rollout: Curve, period: float) -> Release:
+    """Rollouts of a batch for which there is no room start as others end."""
     rollouts, most, rate = load
     backlog = rollouts * wanted_at_once(rollout, period) - most
     if backlog <= 0.0:
-        return Release(release.batch_groups, release.limit_groups, release.train_s, release.freed_at_start)
-    return Release(
-        release.batch_groups,
-        release.limit_groups,
-        release.train_s,
-        release.freed_at_start,
-        backlog / rate,
-        min(1.0, backlog / rollouts),
-    )
+        return release
+    return replace(release, spread_s=backlog / rate, spread_frac=min(1.0, backlog / rollouts))
 
 
 def _allowed(case: Case, group: Curve, release: Release) -> float:

@@ -36,3 +36,8 @@ class Case:
     def attempts(self) -> float:
         """Rollouts started per rollout finished."""
         return 1.0 / max(1e-9, 1.0 - self.failure_frac)
+
+    @property
+    def oversampled(self) -> bool:
+        layout = self.layout
+        return layout.members > layout.group_size or layout.round_groups > layout.batch_groups

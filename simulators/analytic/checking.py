@@ -93,9 +93,8 @@ def _check_quantiles(name: str, pairs: tuple[tuple[float, float], ...]) -> None:
 def _check_solve(workload: Workload) -> None:
     solve = workload.solve
     if min(solve.always_frac, solve.never_frac) < 0.0 or solve.always_frac + solve.never_frac > 1.0 + 1e-9:
-        raise ValueError(
-            f"workload.solve: always_frac={solve.always_frac} and never_frac={solve.never_frac} must be shares of one whole"
-        )
+        shares = f"always_frac={solve.always_frac} + never_frac={solve.never_frac}"
+        raise ValueError(f"workload.solve: {shares} must be a share from 0 to 1")
     if any(part.a <= 0.0 or part.b <= 0.0 or part.weight < 0.0 for part in solve.parts):
         raise ValueError(f"workload.solve.parts={solve.parts}: a and b must be above 0, weights at least 0")
 

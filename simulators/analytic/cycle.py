@@ -11,7 +11,7 @@ maximum of B exponential tails. Where slots of engines are short a batch starts 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulators.queueing.order_statistics import Curve
 
@@ -34,6 +34,10 @@ class Release:
     """Seconds over which groups are dispatched for which there is no room at once."""
     spread_frac: float = 0.0
     """Their share of the batch."""
+
+    def faster(self, scale: float) -> "Release":
+        """The same in units of `scale` seconds."""
+        return replace(self, train_s=self.train_s / scale)
 
 
 def over_spread(group: Curve, x: float, release: Release) -> float:
@@ -66,15 +70,22 @@ def capped_period(group: Curve, release: Release) -> float:
     """Solves the equation above, in the logarithm of T (Illinois' regula falsi)."""
     wanted = max(release.limit_groups / release.batch_groups - 1.0, 0.0) + LAST_OF_BATCH / release.batch_groups
     floor = 0.0 if release.freed_at_start else release.train_s
-    low, high = math.log(group.mean * 1e-3), math.log(group.xs[-1] + release.spread_s + floor)
+    guess = math.log((group.mean + release.spread_s + floor) / (wanted + 0.5))
+    low, high = guess - 0.4, guess + 0.4
     f_low, f_high = _gap(group, release, low, wanted), _gap(group, release, high, wanted)
-    if f_low <= 0.0:
-        return max(math.exp(low), floor)
+    while f_low <= 0.0 and low > guess - 12.0:
+        low, high, f_high = low - 1.5, low, f_low
+        f_low = _gap(group, release, low, wanted)
+    while f_high >= 0.0 and high < guess + 12.0:
+        low, high, f_low = high, high + 1.5, f_high
+        f_high = _gap(group, release, high, wanted)
+    if f_low <= 0.0 or f_high >= 0.0:
+        return max(math.exp(low if f_low <= 0.0 else high), floor)
     side = 0
     for _ in range(STEPS):
         middle = low + (high - low) * f_low / (f_low - f_high)
         gap = _gap(group, release, middle, wanted)
-        if abs(gap) < 1e-6 or high - low < 1e-6:
+        if abs(gap) < 1e-5 or high - low < 1e-5:
             return max(math.exp(middle), floor)
         if gap > 0.0:
             low, f_low, f_high, side = middle, gap, f_high * (0.5 if side > 0 else 1.0), 1

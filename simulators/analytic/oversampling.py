@@ -7,7 +7,8 @@ after the first dispatch, the others are given up:
 
 with D the time of a group and y the usable share. All at once (lambda infinite) is the synchronous case: tau is then
 the n-th of R order statistic. A rollout dispatched u before the end stays min(L, u) seconds, and Little's law over all
-of them gives lambda. Members: of M started the first S are kept, E[stay] = sum over k < S of (M - k) x time with k done.
+of them gives lambda. Members: of M started the first S are kept, and M E[stay] is
+the sum over k < S of (M - k) x time with k done.
 """
 
 import math
@@ -26,6 +27,8 @@ SHARES = (0.2369268851, 0.4786286705, 0.5688888889, 0.4786286705, 0.2369268851)
 class Kept:
     """Of what is dispatched."""
 
+    rollout: Curve
+    """Time of a rollout that nobody gives up."""
     group: Curve
     """Time of a kept group."""
     stay_s: float
@@ -39,7 +42,8 @@ class Kept:
 
 
 def all_kept(times: Mixture, members: int) -> Kept:
-    return Kept(times.curve(members), times.curve().mean, 1.0, 1.0, 0.0)
+    rollout = times.curve()
+    return Kept(rollout, times.curve(members), rollout.mean, 1.0, 1.0, 0.0)
 
 
 def first_members(times: Mixture, started: int, kept: int) -> Kept:
@@ -54,8 +58,9 @@ def first_members(times: Mixture, started: int, kept: int) -> Kept:
     stay = curve_of(times.xs, running).mean
     group = curve_of(times.xs, tails)
     spent_by_kept = started * stay - (started - kept) * group.mean
-    ratio = spent_by_kept / kept / times.curve().mean
-    return Kept(group, stay, 1.0, min(1.0, ratio), 1.0 - kept / started)
+    rollout = times.curve()
+    ratio = spent_by_kept / kept / rollout.mean
+    return Kept(rollout, group, stay, 1.0, min(1.0, ratio), 1.0 - kept / started)
 
 
 def rounds(times: Mixture, members: int, needed: float, dispatched: float, in_flight: float) -> Kept:
@@ -76,6 +81,7 @@ def rounds(times: Mixture, members: int, needed: float, dispatched: float, in_fl
     ends = _nodes(low, tau)
     finished = [1.0 - group.over(u) for u in ends]
     return Kept(
+        rollout=rollout,
         group=_before(group, ends, finished),
         stay_s=stay,
         groups_frac=_mean_over(finished),

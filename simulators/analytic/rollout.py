@@ -9,8 +9,8 @@ from simulators.queueing.order_statistics import Mixture, Part, clipped_moments,
 from simulators.stations import Pruning
 from simulators.workload import Duration, Lengths, TimeLaw, TurnLaw, Turns, Workload
 
-PROMPT_NODES = 11
-"""Values of what a group has in common; with them E[longest of 8] is good to 1e-3."""
+PROMPT_NODES_MIN, PROMPT_NODES_MAX = 8, 16
+"""Values of what a group has in common; with them E[longest of 8] is good to 1e-3 up to a share of 0.75."""
 TURNS_LISTED = 24
 """So many different turn counts are taken one by one; more are gathered into strata."""
 STRATA = (0.0, 0.1, 0.3, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.992, 0.997, 0.999, 1.0)
@@ -60,6 +60,10 @@ class Rollout:
     pruned_frac: float = 0.0
     cut_frac: float = 0.0
     """Rollouts of several turns that the context limit ends."""
+
+    def scales(self, fixed_s: float) -> bool:
+        """Its times are its tokens, times seconds: faster engines change their scale and nothing else."""
+        return self.tool.mean == 0.0 and fixed_s == 0.0
 
     def tokens(self) -> float:
         """Prompt, responses and tool answers: what is trained."""
@@ -163,13 +167,18 @@ def lognormal_of(lengths: Lengths) -> tuple[float, float]:
 def _classes(lengths: Lengths, cap: float) -> tuple[PromptClass, ...]:
     mean, sigma = lognormal_of(lengths)
     common, own = sigma * math.sqrt(lengths.between_prompt_frac), sigma * math.sqrt(1.0 - lengths.between_prompt_frac)
-    nodes = normal_nodes(PROMPT_NODES) if common > 0.0 else ((1.0, 0.0),)
+    nodes = normal_nodes(_nodes(common, own)) if common > 0.0 else ((1.0, 0.0),)
     found = []
     for weight, z in nodes:
         shifted = mean * math.exp(common * z - 0.5 * common**2)
         first, second = clipped_moments(shifted, own, cap)
         found.append(PromptClass(weight, Moments(first, max(0.0, second - first**2)), shifted, own))
     return tuple(found)
+
+
+def _nodes(common: float, own: float) -> int:
+    """Common values that are needed: steps of one sigma, and no wider than what differs inside a group."""
+    return max(PROMPT_NODES_MIN, min(PROMPT_NODES_MAX, math.ceil(9.0 * common / max(own, 1e-9))))
 
 
 def _duration(tool: Duration | None) -> Moments:

@@ -43,6 +43,6 @@ def supply_of(case: Case, made: Generation, in_flight: float | None = None) -> S
     kept = _kept(case, times, made.in_flight if in_flight is None else in_flight)
     finished = made.rollouts_per_s
     if kept.given_up_frac > 0.0:
-        finished *= times.curve().mean / max(kept.stay_s, 1e-12)
+        finished *= kept.rollout.mean / max(kept.stay_s, 1e-12)
     groups = finished / case.layout.members * kept.groups_frac * case.yield_frac
     return Supply(groups, finished * case.attempts, made, times, kept)

@@ -56,10 +56,8 @@ def told(balance: Balance, workload: Workload) -> Prediction:
 def _in_flight(balance: Balance, trained: float, waste: Mapping[str, float]) -> tuple[float, float]:
     """(rollouts in flight, seconds of one), one from the other by Little's law over all that is started."""
     supply, layout = balance.supply, balance.case.layout
-    if layout.plug is Plug.NONE:
-        started = supply.started_per_s
-    else:
-        started = trained / max(1e-12, 1.0 - sum(waste.values()))
+    reaching = max(1e-12, 1.0 - sum(waste.values()))
+    started = supply.started_per_s if layout.plug is Plug.NONE else trained / reaching
     if balance.capped:
         return started * supply.kept.stay_s, supply.kept.stay_s
     return supply.made.in_flight, supply.made.in_flight / started
@@ -101,7 +99,7 @@ def _token_staleness(balance: Balance) -> float:
     mode = case.stations.sync.mode
     if case.layout.serial or mode is SyncMode.DRAIN or (mode is SyncMode.ABORT and not case.partial):
         return 0.0
-    running_s = max(0.0, supply.times.curve().mean * supply.kept.length_ratio - supply.made.wait_s)
+    running_s = max(0.0, supply.kept.rollout.mean * supply.kept.length_ratio - supply.made.wait_s)
     return running_s / (balance.period_s * case.layout.sync_interval)
 
 
@@ -115,7 +113,7 @@ def _resumed(balance: Balance) -> float | None:
     if case.stations.sync.mode is not SyncMode.ABORT or case.layout.serial:
         return 0.0
     period = balance.period_s * case.layout.sync_interval
-    return balance.supply.times.curve().at_most(period) / period
+    return balance.supply.kept.rollout.at_most(period) / period
 
 
 def _length_bias(balance: Balance, workload: Workload) -> float | None:

@@ -42,7 +42,7 @@ def _rule(balance: Balance) -> list[tuple[bool, str]]:
     return [
         (
             buffer and batches < BUFFER_BATCHES and generator_s < (1.0 + RATES_FRAC) * balance.train_s,
-            f"the buffer holds {batches:.1f} batches, fewer than {BUFFER_BATCHES:.0f}, and the trainer is the slower side",
+            f"the buffer holds {batches:.1f} batches, fewer than {BUFFER_BATCHES:.0f}, and limits the generator",
         ),
         (
             not layout.serial and gap < RATES_FRAC,

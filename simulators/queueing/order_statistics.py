@@ -8,12 +8,14 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import add
 
 SQRT_HALF = math.sqrt(0.5)
 GRID_POINTS = 65
 """Odd. Trapezoid in log x converges faster than any power here; 65 points are good to 1e-4 at sigma 1."""
 REACH_SIGMAS = 5.5
-"""The grid ends where a normal tail is 2e-8."""
+"""Further out than this a normal is 0 or 1, to 2e-8: there the grid ends."""
 SHARP_SIGMA = 1e-6
 """Below this a lognormal is a constant."""
 
@@ -54,10 +56,10 @@ class Mixture:
 
     def curve(self, members: float = 1.0) -> "Curve":
         """The longest of a group, over groups, as a curve."""
-        tails = [0.0] * len(self.xs)
+        tails = [1.0] * len(self.xs)
         for weight, row in zip(self.weights, self.rows, strict=True):
-            for i, below in enumerate(row):
-                tails[i] += weight * (1.0 - below**members)
+            below = row if members == 1.0 else [f**members for f in row]
+            tails = [tail - weight * f for tail, f in zip(tails, below, strict=True)]
         return curve_of(self.xs, tails)
 
 
@@ -114,10 +116,9 @@ class Curve:
 def curve_of(xs: Sequence[float], tails: Sequence[float]) -> Curve:
     """Trapezoid in log x, cumulated."""
     half = 0.5 * math.log(xs[1] / xs[0])
-    least = [xs[0]]
-    for i in range(1, len(xs)):
-        least.append(least[-1] + half * (xs[i - 1] * tails[i - 1] + xs[i] * tails[i]))
-    return Curve(tuple(xs), tuple(tails), tuple(least))
+    parts = [half * x * tail for x, tail in zip(xs, tails, strict=True)]
+    steps = map(add, parts, parts[1:])
+    return Curve(tuple(xs), tuple(tails), tuple(accumulate(steps, initial=xs[0])))
 
 
 def mixture(groups: Sequence[tuple[float, Sequence[Part]]], points: int = GRID_POINTS) -> Mixture:
@@ -132,7 +133,7 @@ def mixture(groups: Sequence[tuple[float, Sequence[Part]]], points: int = GRID_P
     high += 0.0 if any(math.log(p.cap) == high for p in parts) else 1e-3
     logs = [low + (high - low) * i / (points - 1) for i in range(points - 1)] + [high]
     xs = tuple(math.exp(u) for u in logs)
-    rows = tuple(tuple(_row(inner, logs)) for _, inner in groups)
+    rows = tuple(_row(inner, logs) for _, inner in groups)
     return Mixture(xs, tuple(weight for weight, _ in groups), rows)
 
 
@@ -140,15 +141,21 @@ def _log_mean(part: Part) -> float:
     return math.log(part.mean) - 0.5 * part.sigma**2
 
 
-def _row(parts: Sequence[Part], logs: Sequence[float]) -> list[float]:
-    row = [0.0] * len(logs)
+def _row(parts: Sequence[Part], logs: Sequence[float]) -> tuple[float, ...]:
+    """P(X <= x) over the grid. Only where a part's own normal rises is it computed; above, its weight is carried on."""
+    count, low, step = len(logs), logs[0], logs[1] - logs[0]
+    rising, steps = [0.0] * count, [0.0] * (count + 1)
     for part in parts:
-        centre, weight = _log_mean(part), part.weight
-        inverse = SQRT_HALF / max(part.sigma, SHARP_SIGMA)
-        cap = math.log(part.cap) if part.cap < math.inf else math.inf
-        for i, u in enumerate(logs):
-            row[i] += weight if u > cap else 0.5 * weight * math.erfc((centre - u) * inverse)
-    return [min(1.0, f) for f in row]
+        centre, sigma, weight = _log_mean(part), max(part.sigma, SHARP_SIGMA), part.weight
+        inverse = SQRT_HALF / sigma
+        cap = count if part.cap == math.inf else min(count, math.floor((math.log(part.cap) - low) / step + 1e-9) + 1)
+        first = max(0, math.ceil((centre - REACH_SIGMAS * sigma - low) / step))
+        last = min(cap, max(first, math.floor((centre + REACH_SIGMAS * sigma - low) / step) + 1))
+        half = 0.5 * weight
+        for i in range(first, last):
+            rising[i] += half * math.erfc((centre - logs[i]) * inverse)
+        steps[last] += weight
+    return tuple(map(add, rising, accumulate(steps)))
 
 
 def _integral(xs: Sequence[float], tails: Sequence[float]) -> float:

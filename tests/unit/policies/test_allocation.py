@@ -4,9 +4,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from policies.allocation import SPLITS_MAX, capacities, central, divides, lattice, quantile, split_curve
+from policies.allocation import SPLITS_MAX, capacities, central, quantile, split_curve
 from policies.base import SplitCurve
 from policies.estimators import estimate
+from simulators.legality import divides, lattice
 from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.snapshot import snapshot_of
 

@@ -1,0 +1,44 @@
+"""The compiled engine is kept on disk where it can be, and works where it cannot."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+FIRST = """
+import sys
+from simulators import event_model
+event_model.use_cache(sys.argv[1]) if sys.argv[1:] else None
+print(event_model.is_warm())
+"""
+
+
+def run(code: str, where: Path, *arguments: str, **environment: str) -> str:
+    clean = {"PATH": os.environ["PATH"], "PYTHONPATH": str(where), "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    done = subprocess.run([sys.executable, "-c", code, *arguments], env=clean, cwd="/", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_cold_directory_is_not_warm_and_becomes_so(tmp_path: Path) -> None:
+    directory = str(tmp_path / "compiled")
+    assert run(FIRST, ROOT, directory) == "False\n"
+    assert run(FIRST + "event_model.warm_up(); print(event_model.is_warm())", ROOT, directory) == "False\nTrue\n"
+    assert run(FIRST, ROOT, directory) == "True\n"
+
+
+@pytest.mark.slow
+def test_it_runs_without_a_place_for_a_cache(tmp_path: Path) -> None:
+    """A read-only tree and no HOME are fatal to numba by default. Root may write anywhere, so the places are files."""
+    tree = tmp_path / "tree"
+    shutil.copytree(ROOT / "simulators", tree / "simulators", ignore=shutil.ignore_patterns("__pycache__"))
+    (tree / "simulators" / "__pycache__").write_text("no directory")
+    (tmp_path / "home").write_text("no directory")
+    places = {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")}
+    code = "from simulators import events_fast as e; print(type(e.ONE_TURN._cache).__name__)"
+    assert run(code, tree, **places) == "NullCache\n"
