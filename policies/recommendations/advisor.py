@@ -30,7 +30,7 @@ def advise(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds:
     budget = wall_time_budget(topology.mode, setpoints, known)
     prospects = Prospects(None) if diagnosis.verdict in VOID else prospects_of(topology, setpoints, known)
     case = Case(topology, setpoints, known, limits, diagnosis, budget, prospects)
-    curve = split_curve(topology, setpoints, known, limits) if case.verdict not in VOID else None
+    curve = split_curve(topology, setpoints, known, limits, prospects) if case.verdict not in VOID else None
     ranked = sorted(_candidates(case, curve), key=lambda r: -r.expected)
     warnings = do_not(case)
     warned = {(d.knob, d.direction) for d in warnings}

@@ -90,6 +90,11 @@ def scaled(factor: float, gain: Interval) -> Interval:
     return Interval(factor * gain.low, factor * gain.mean, factor * gain.high)
 
 
+def below(bound: float, gain: Interval) -> Interval:
+    """The gain, cut at what arithmetic allows."""
+    return Interval(min(gain.low, bound), min(gain.mean, bound), min(gain.high, bound))
+
+
 def at_most(bound: float) -> Interval:
     """A gain of which only the upper bound is known: the share of it that comes true is U[0, 1].
 

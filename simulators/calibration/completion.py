@@ -15,6 +15,11 @@ SLOTS = 1024
 """Requests of one engine at once where no cap is stated: more than any KV pool holds of long rollouts."""
 
 
+MOST = {"batch_rollouts": 1_000_000, "group_size": 10_000, "engines": 100_000, "gpus_generator": 1_000_000}
+"""Larger counts were misread, and a model of them would take for ever."""
+TURNS_MOST, BOUND_MOST, RATIO_MOST = 10_000.0, 1_000.0, 100.0
+
+
 @dataclass(frozen=True, slots=True)
 class Laid:
     """A job with all the model needs, and what of it was filled in."""
@@ -59,6 +64,24 @@ def complete(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, guess
     )
     laid = Laid(topology, known, _separate(topology, setpoints), tuple(assumed))
     return _with_gpus(laid, snapshot, guess)
+
+
+def beyond_any_job(setpoints: Setpoints, snapshot: Snapshot) -> str | None:
+    """A sentence on the first count that no job has; None where all are possible."""
+    counts = {
+        "batch_rollouts": max(setpoints.batch_rollouts or 0, snapshot.get("batch_rollouts") or 0.0),
+        "group_size": max(setpoints.group_size or 0, snapshot.get("group_size_seen") or 0.0),
+        "engines": max(setpoints.engines or 0, snapshot.get("engines") or 0.0),
+        "gpus_generator": setpoints.gpus_generator or 0,
+    }
+    odd = [(name, value) for name, value in counts.items() if value > MOST[name]]
+    for name, number, most in (
+        ("turns_mean", snapshot.get("turns_mean"), TURNS_MOST),
+        ("staleness_bound", setpoints.staleness_bound, BOUND_MOST),
+        ("oversampling_ratio", setpoints.oversampling_ratio, RATIO_MOST),
+    ):
+        odd += [(name, number)] if number is not None and number > most else []
+    return f"{odd[0][0]}={odd[0][1]:g} is more than any job has: nothing can be calibrated on it" if odd else None
 
 
 def _separate(topology: Topology, setpoints: Setpoints) -> bool:

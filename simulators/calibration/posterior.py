@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from math import exp
 from statistics import NormalDist
 
-from simulators.calibration.completion import Guess, Laid, complete
+from simulators.calibration.completion import Guess, Laid, beyond_any_job, complete
 from simulators.calibration.decode import DecodeFit, fit_decode
 from simulators.calibration.draws import Draw, Values, draw_of
 from simulators.calibration.estimates import Parameter, Unidentified
@@ -62,6 +62,8 @@ def calibrate(
     `generator_limits`: whether the trainer's wait comes from a slower generator rather than from the scatter of
     batches; the diagnosis tells.
     """
+    if (beyond := beyond_any_job(setpoints, snapshot)) is not None:
+        return beyond
     point = operating_point(topology, setpoints, snapshot)
     if point is None:
         return "no step time is known of a serial or overlapped job: log it, and the model can be calibrated"
