@@ -1,16 +1,20 @@
 """What a change would bring: the calibrated model's answer with its 80 % interval, or why there is none."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from policies.base import Interval
 from policies.diagnosis.waiting import generator_is_slower
-from simulators.calibration import Answer, Calibration, Change, Draw, Spread, ask, calibrate
+from simulators.calibration import Calibration, Change, Draw, Spread, ask, calibrate
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
 
 Value = float | int | bool
-SETTINGS = frozenset(f.name for f in fields(Setpoints))
+UNMODELLED = frozenset(
+    ("packing", "gpus_prefill", "gpus_decode", "sandbox_quota", "validation_interval", "checkpoint_interval")
+)
+"""Settings that calibrated draws have no station for: asking about them would answer 0."""
+SETTINGS = frozenset(f.name for f in fields(Setpoints)) - UNMODELLED
 SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 """Trainer's shares of the GPUs that are tried where a job's sides get GPUs of their own for the first time."""
 
@@ -22,18 +26,15 @@ class Prospects:
     calibration: Calibration | None
     why_not: str = ""
 
-    def answer(self, settings: Mapping[str, Value]) -> Answer | None:
-        """None where nothing could be calibrated. ValueError where the settings make no job."""
-        if self.calibration is None:
-            return None
-        draws = self.calibration.draws
-        return ask(draws, *_changes(draws[0], settings))
+    def changes(self, settings: Mapping[str, Value]) -> list[Change]:
+        """The change that these settings are. ValueError for a setting that the model does not know."""
+        return [] if self.calibration is None else _changes(self.calibration.draws[0], settings)
 
     def gain(self, **settings: Value) -> Interval | None:
         """None also where these settings make no job, or one that stands still."""
         if self.calibration is None:
             return None
-        return self.gain_of(*_changes(self.calibration.draws[0], settings))
+        return self.gain_of(*self.changes(settings))
 
     def gain_of_trainer(self, most_frac: float) -> Interval | None:
         """A share of the trainer's work goes away: each draw takes its own from 0 to the most, evenly."""
@@ -120,9 +121,3 @@ def changed(topology: Topology, setpoints: Setpoints, settings: Mapping[str, Val
         if one in settings and other not in whole and topology.mode is Mode.OVERLAPPED:
             whole[other] = total - int(whole[one])
     return topology, replace(setpoints, **whole)
-
-
-def best_of(prospects: Prospects, candidates: Sequence[Mapping[str, Value]]) -> tuple[Mapping[str, Value], Interval] | None:
-    """The candidate with the largest mean gain."""
-    found = [(settings, gain) for settings in candidates if (gain := prospects.gain(**settings)) is not None]
-    return max(found, key=lambda pair: pair[1].mean, default=None)

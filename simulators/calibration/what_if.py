@@ -1,7 +1,7 @@
 """What a change of settings would bring: every possible job behind the data asked the same question."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulators.calibration.draws import Draw
 from simulators.model import Prediction
@@ -28,6 +28,8 @@ class Answer:
     now: tuple[tuple[float, Prediction], ...]
     """(weight, prediction) of each draw, today."""
     then: tuple[tuple[float, Prediction], ...]
+    jobs: tuple[Draw, ...]
+    """Each draw after the change, with its prediction in `now`."""
     gain: Spread
     """In useful rollouts per second, as a share of now."""
     weak: tuple[str, ...]
@@ -63,19 +65,20 @@ def ask(draws: Sequence[Draw], *changes: Change) -> Answer:
 
     Raises ValueError where the settings make no job (fields and values named).
     """
-    then = [(draw.weight, _best(draw, changes)) for draw in draws]
+    jobs = tuple(_best(draw, changes) for draw in draws)
+    then = tuple((job.weight, job.now) for job in jobs)
     ratios = [
-        (weight, after.useful_rollouts_per_s / draw.now.useful_rollouts_per_s - 1.0)
-        for (weight, after), draw in zip(then, draws, strict=True)
+        (draw.weight, job.now.useful_rollouts_per_s / draw.now.useful_rollouts_per_s - 1.0)
+        for job, draw in zip(jobs, draws, strict=True)
     ]
     weak = tuple(dict.fromkeys(reason for _, p in then for reason in p.weak))
     gain = spread(ratios)
     if weak:
         gain = Spread(gain.low - WEAK_WIDTH_FRAC, gain.mean, gain.high + WEAK_WIDTH_FRAC)
     stopped = next((p.stopped for _, p in then if p.stopped is not None), None)
-    return Answer(tuple((d.weight, d.now) for d in draws), tuple(then), gain, weak, stopped)
+    return Answer(tuple((d.weight, d.now) for d in draws), then, jobs, gain, weak, stopped)
 
 
-def _best(draw: Draw, changes: Sequence[Change]) -> Prediction:
-    answers = [change(draw).predict() for change in changes]
-    return max(answers, key=lambda p: p.useful_rollouts_per_s)
+def _best(draw: Draw, changes: Sequence[Change]) -> Draw:
+    jobs = [change(draw) for change in changes]
+    return max((replace(job, now=job.predict()) for job in jobs), key=lambda job: job.now.useful_rollouts_per_s)
