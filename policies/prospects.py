@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from policies.base import Interval
 from policies.diagnosis.waiting import generator_is_slower
@@ -105,11 +106,11 @@ def changed(topology: Topology, setpoints: Setpoints, settings: Mapping[str, Val
 
     | set | goes with it |
     |---|---|
-    | overlap on | the sides work at the same time: mode overlapped, one batch made while another is trained where no bound is set too |
+    | overlap on | mode overlapped; one batch is made while another is trained where no bound is set too |
     | one side's GPUs of an overlapped job | the other side's, the total kept |
     | engines | GPUs of the generator, by the size of an engine |
     """
-    whole: dict[str, Value] = dict(settings)
+    whole: dict[str, Any] = dict(settings)
     size = topology.gpus_per_engine or 1
     if "engines" in whole and "gpus_generator" not in whole:
         whole["gpus_generator"] = int(whole["engines"]) * size

@@ -126,5 +126,9 @@ def _illegal(
         if value is not None and most is not None and value > most:
             yield f"{name}={value:g} is above the bound {most:g}"
     used, had = (sum((s.gpus_trainer or 0, s.gpus_generator or 0)) for s in (then, now))
-    if topology.mode is Mode.OVERLAPPED and bounds.gpus_total_max is not None and used > max(had, bounds.gpus_total_max):
+    if (
+        topology.mode is Mode.OVERLAPPED
+        and bounds.gpus_total_max is not None
+        and used > max(had, bounds.gpus_total_max)
+    ):
         yield f"{used} GPUs are more than the bound gpus_total_max={bounds.gpus_total_max}"

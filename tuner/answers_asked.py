@@ -1,4 +1,4 @@
-"""The JSON answer of `equipoise whatif`; its schema is made from it (`python -m tuner.answers_asked`), a test compares."""
+"""The JSON answer of `equipoise whatif`. `python -m tuner.answers_asked` makes its schema; a test compares."""
 
 import json
 import sys

@@ -89,7 +89,9 @@ def _whatif(
     sources: Sources = None,
     wishes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting to ask about (gpus_trainer=48); as many as needed."),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="A setting to ask about (gpus_trainer=48); as many as needed."
+        ),
     ] = None,
     framework: FrameworkName = "auto",
     job: JobPath = None,

@@ -229,7 +229,10 @@ def _speculate(case: Case) -> Iterator[Ranked]:
     """Drafted tokens: decoding gets U[1, 2.5] times as fast while batches are small enough to leave compute idle."""
     share = case.frac("rollout_s") if case.serial else case.generator_frac
     each = residents_per_engine(case.setpoints, case.snapshot)
-    if case.verdict is not Verdict.GENERATION_BOUND or share < WORTH_DRAFTING or (each or 0.0) > DRAFTED_RESIDENTS:
+    ours = case.topology.gpus_total or case.setpoints.gpus_generator or case.setpoints.engines  # else a hosted service
+    if case.verdict is not Verdict.GENERATION_BOUND or share < WORTH_DRAFTING or not ours:
+        return
+    if each is not None and each > DRAFTED_RESIDENTS:
         return
     gain = central(freed(share * (1.0 - 1.0 / (1.0 + 1.5 * v))) for v in EVENLY)
     reason = (
@@ -237,7 +240,14 @@ def _speculate(case: Case) -> Iterator[Ranked]:
         "samples up to 2.5x as fast while decode batches are small; how small they are here is not logged."
     )
     advised = Recommendation(
-        "engine_settings", Direction.ON, None, "speculative decoding", "", gain, reason, ("a draft must follow the model",)
+        "engine_settings",
+        Direction.ON,
+        None,
+        "speculative decoding",
+        "",
+        gain,
+        reason,
+        ("a draft must follow the model",),
     )
     yield Ranked(0.5 * gain.mean, advised)
 

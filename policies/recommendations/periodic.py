@@ -70,9 +70,7 @@ def _publish_less(case: Case, share: float) -> Ranked:
     proposed = 2 * now if now else "twice the interval"
     risks = ("rollouts are up to twice as many versions old",)
     return ranked(
-        Recommendation(
-            "sync_interval", Direction.UP, now, proposed, "steps", gain, reason, risks, data_changing=True
-        )
+        Recommendation("sync_interval", Direction.UP, now, proposed, "steps", gain, reason, risks, data_changing=True)
     )
 
 

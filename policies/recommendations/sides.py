@@ -14,8 +14,6 @@ RECOMPUTED = 0.28
 """Most of the trainer's time that recomputing activations can take: 0.39 / 1.39."""
 DIRECTION = 1.5
 """A known direction of unknown size stands above gains of a percent or two that are sure."""
-GAIN_MIN = 0.01
-"""A split that gains less is not worth a restart."""
 
 
 def sides(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:
@@ -54,8 +52,8 @@ def _overlap_unseen(case: Case) -> Iterator[Ranked]:
     if gain is None or gain.mean < GAIN_MIN:
         return
     reason = (
-        "Generation and training take turns. How long each takes is not logged; if generation is 30 to 90 % of the two, "
-        "as in published jobs, one step off on a split that suits them gains this much. Log both phases to know."
+        "Generation and training take turns. How long each takes is not logged; if generation is 30 to 90 % of the "
+        "two, as in published jobs, one step off on a split that suits them gains this much. Log both phases to know."
     )
     yield ranked(_overlapped(gain, reason))
 
@@ -119,9 +117,7 @@ def _recompute(case: Case) -> Iterator[Ranked]:
         "pass today (gradient checkpointing), keeping them saves up to a quarter of it where memory allows."
     )
     yield ranked(
-        Recommendation(
-            "activation_checkpointing", Direction.OFF, None, "off", "", gain, reason, ("peak memory rises",)
-        )
+        Recommendation("activation_checkpointing", Direction.OFF, None, "off", "", gain, reason, ("peak memory rises",))
     )
 
 

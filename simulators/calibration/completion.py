@@ -109,7 +109,9 @@ def _with_gpus(laid: Laid, snapshot: Snapshot, guess: Guess) -> Laid:
         return replace(
             laid,
             topology=replace(topology, gpus_per_engine=size, gpus_total=topology.gpus_total or gpus),
-            setpoints=replace(setpoints, gpus_generator=gpus, gpus_trainer=setpoints.gpus_trainer or gpus, engines=None),
+            setpoints=replace(
+                setpoints, gpus_generator=gpus, gpus_trainer=setpoints.gpus_trainer or gpus, engines=None
+            ),
         )
     in_flight = setpoints.max_in_flight or _running_ahead(setpoints) * (setpoints.batch_rollouts or BATCH)
     count = engines or min(ENGINES_MAX, max(1, round(in_flight / guess.residents)))

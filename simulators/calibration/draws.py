@@ -212,7 +212,7 @@ def _stations(laid: Laid, values: Values, per_resident_s: float) -> Stations:
 def solve_rates(usable_frac: float | None, group_size: int) -> SolveRates:
     """Solve rates under which that share of groups is usable.
 
-    Uniform solve rates give the most common share; below it some prompts never vary, above it rates crowd around a half.
+    Uniform solve rates give the usual share; below it some prompts never vary, above it rates crowd around a half.
     """
     uniform = usable_share(SolveRates(), group_size)
     if usable_frac is None or group_size < 2:

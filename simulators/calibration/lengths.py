@@ -115,5 +115,3 @@ def uncut_mean(logged: float, sigma: float, cap: float | None) -> float:
 
 def _phi(z: float) -> float:
     return 0.5 * (1.0 + erf(z / sqrt(2.0)))
-
-

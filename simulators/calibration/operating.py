@@ -78,7 +78,7 @@ def _overlapped(point: OperatingPoint, snapshot: Snapshot) -> OperatingPoint:
         wait = idle * point.step_s.value
     if wait is not None and 0.0 <= wait < point.rest_s:
         own, source = point.rest_s - wait, "step less waiting and weight sync"
-    elif busy is not None and 0.0 < busy:
+    elif busy is not None and busy > 0.0:
         own, source = min(busy, point.rest_s), "update and log-prob passes"
     else:
         return point

@@ -10,7 +10,14 @@ from simulators.calibration.draws import Draw, Values, draw_of
 from simulators.calibration.estimates import Parameter, Unidentified
 from simulators.calibration.lengths import LengthFit, fit_lengths
 from simulators.calibration.operating import OperatingPoint, operating_point
-from simulators.calibration.priors import BETWEEN_PROMPT, ENGINE_SIZE, GENERATION_SHARE, HEADROOM, RESIDENTS, spread_points
+from simulators.calibration.priors import (
+    BETWEEN_PROMPT,
+    ENGINE_SIZE,
+    GENERATION_SHARE,
+    HEADROOM,
+    RESIDENTS,
+    spread_points,
+)
 from simulators.calibration.residuals import Residual, log_likelihood, residuals_of
 from simulators.calibration.training import TrainingFit, fit_training
 from simulators.plant import Mode, Setpoints, Topology
@@ -85,9 +92,7 @@ def calibrate(
     return Calibration(weighed, parameters, found[0][0].assumed, residuals_of(weighed, snapshot), generator_limits)
 
 
-def _drawn(
-    u: tuple[float, ...], job: tuple[Topology, Setpoints, Snapshot], fits: _Fits
-) -> tuple[Laid, Draw] | None:
+def _drawn(u: tuple[float, ...], job: tuple[Topology, Setpoints, Snapshot], fits: _Fits) -> tuple[Laid, Draw] | None:
     topology, setpoints, snapshot = job
     guess = Guess(RESIDENTS.quantile(u[0]), round(2 ** ENGINE_SIZE.quantile(u[9])))
     laid = complete(topology, setpoints, snapshot, guess)
@@ -185,9 +190,7 @@ def _parameters(fits: _Fits, topology: Topology, setpoints: Setpoints, snapshot:
         found += [p for p in (fits.point.generation_s, fits.point.trainer_s) if p is not None]
     found += [fits.training.fixed_frac, fits.training.exponent, fits.decode.half_rate]
     found += [fits.lengths.mean, fits.lengths.sigma]
-    found.append(
-        Unidentified("between-prompt share h of the lengths", "no length is logged by group", BETWEEN_PROMPT)
-    )
+    found.append(Unidentified("between-prompt share h of the lengths", "no length is logged by group", BETWEEN_PROMPT))
     if topology.mode is Mode.OVERLAPPED and not fits.generator_limits and fits.gated_frac is None:
         why = "the trainer is never kept waiting for long, and what the generator waits is not logged"
         found.append(Unidentified("generator's headroom", why, HEADROOM))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from simulators.calibration.draws import Draw
 from simulators.model import Prediction
@@ -54,7 +55,7 @@ def spread(values: Iterable[tuple[float, float]]) -> Spread:
 def _at(places: list[tuple[float, float]], share: float) -> float:
     if share <= places[0][0]:
         return places[0][1]
-    for (p0, v0), (p1, v1) in zip(places, places[1:], strict=False):
+    for (p0, v0), (p1, v1) in pairwise(places):
         if share <= p1:
             return v0 + (v1 - v0) * (share - p0) / (p1 - p0) if p1 > p0 else v1
     return places[-1][1]

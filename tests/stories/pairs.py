@@ -103,14 +103,23 @@ def _before(where: dict[str, str]) -> Job:
 
 
 def lines() -> Iterator[str]:
-    yield "| pair | change | rank | advised (80 %) | model, as set | measured | first or second | inside | width / gain |"
+    yield "| pair | change | rank | advised (80 %) | model, as set | measured | leads | inside | width / gain |"
     yield "|---|---|---|---|---|---|---|---|---|"
     outcomes = [outcome_of(pair) for pair in pairs()]
     for o in outcomes:
         width = "-" if o.gain is None else f"{(o.gain.high - o.gain.low) / o.pair.gain_frac:.2f}"
         name = f"{o.pair.id}{' (held out)' if o.pair.held_out else ''}"
         marks = ("yes" if o.leads else "no", "yes" if o.inside else "no")
-        cells = (name, " or ".join(o.pair.change), str(o.rank or "-"), told(o.advised), told(o.asked), f"{o.pair.gain_frac:+.2f}", *marks, width)
+        cells = (
+            name,
+            " or ".join(o.pair.change),
+            str(o.rank or "-"),
+            told(o.advised),
+            told(o.asked),
+            f"{o.pair.gain_frac:+.2f}",
+            *marks,
+            width,
+        )
         yield "| " + " | ".join(cells) + " |"
     counted = [o for o in outcomes if not o.pair.held_out]
     yield ""
