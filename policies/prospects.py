@@ -51,7 +51,7 @@ class Prospects:
             return None
         try:
             answer = ask(self.calibration.draws, *changes)
-        except ValueError:
+        except (ValueError, ArithmeticError):
             return None
         return None if answer.stopped is not None else interval(answer.gain)
 

@@ -7,6 +7,8 @@ from policies.base import Interval
 from policies.prospects import Prospects, Value, interval
 from simulators.analytic import AnalyticModel
 from simulators.calibration import Answer, Draw, ask
+from simulators.calibration.checking import Checked, checked
+from simulators.event_model import is_warm
 from simulators.event_state import Job
 from simulators.legality import refusal
 from simulators.limits import binding_limits
@@ -53,6 +55,8 @@ class Reply:
     unidentified: tuple[str, ...]
     assumed: tuple[str, ...]
     weak: tuple[str, ...]
+    simulated: str | None
+    """What simulation said where the queueing model is weak; None: not needed, or not to be had at once."""
     residuals: Mapping[str, tuple[float, float]]
     """Measured and predicted value of what the model was not set to."""
 
@@ -64,11 +68,12 @@ def reply(prospects: Prospects, settings: Mapping[str, Value], bounds: Bounds) -
         return None
     answer = ask(calibration.draws, *prospects.changes(settings))
     first = answer.jobs[0]
+    found = checked(answer, calibration.draws) if answer.weak and is_warm() else None
     return Reply(
         settings=settings,
         now=_state(answer.now),
         then=_state(answer.then),
-        gain_frac=interval(answer.gain),
+        gain_frac=interval(answer.gain if found is None else found.gain),
         limits=_limits(answer),
         illegal=tuple(_illegal((first.topology, first.setpoints), calibration.draws[0].setpoints, settings, bounds)),
         stopped=answer.stopped,
@@ -76,8 +81,13 @@ def reply(prospects: Prospects, settings: Mapping[str, Value], bounds: Bounds) -
         unidentified=tuple(p.sentence() for p in calibration.unidentified),
         assumed=calibration.assumed,
         weak=answer.weak,
+        simulated=None if found is None else _told(found),
         residuals={r.signal: (r.measured, r.predicted) for r in calibration.residuals},
     )
+
+
+def _told(found: Checked) -> str:
+    return f"simulated {found.simulated_gain:+.1%} where the queueing model says {found.analytic_gain:+.1%}"
 
 
 def _state(predictions: Iterable[tuple[float, Prediction]]) -> State:

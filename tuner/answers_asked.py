@@ -64,7 +64,9 @@ class Asked(Part):
     assumed: list[Text]
     """Facts that no source states and that were filled in."""
     weak: list[Text]
-    """Why the queueing model should not decide alone; the interval is wider for it."""
+    """Why the queueing model should not decide alone; the interval is wider for it, or moved by `simulated`."""
+    simulated: Text | None
+    """What simulation said of it; null: not needed, or no compiled simulator at hand."""
     residuals: list[Residual]
 
 

@@ -118,11 +118,17 @@ def draw_of(laid: Laid, values: Values) -> Draw | None:
     def step_at(log_speed: float) -> float:
         return at(log_speed).predict().step_s
 
-    fitted = _slowest_that_keeps(step_at, values.step_s * (1.0 + CLOSE), _guess(laid, values))
-    if fitted is None:
+    try:
+        fitted = _slowest_that_keeps(step_at, values.step_s * (1.0 + CLOSE), _guess(laid, values))
+        if fitted is None:
+            return None
+        draw = at(fitted - log(values.headroom))
+        now = draw.predict()
+    except (
+        ValueError,
+        ArithmeticError,
+    ):  # settings that make no job, or figures beyond any: this draw explains nothing
         return None
-    draw = at(fitted - log(values.headroom))
-    now = draw.predict()
     if now.stopped is not None or not isfinite(now.step_s) or now.useful_rollouts_per_s <= 0.0:
         return None
     return replace(draw, now=now)

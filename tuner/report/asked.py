@@ -34,6 +34,7 @@ def build(reply: Reply | None, settings: Mapping[str, Value], why_not: str) -> a
             unidentified=[],
             assumed=[],
             weak=[],
+            simulated=None,
             residuals=[],
         )
     gain = reply.gain_frac
@@ -57,6 +58,7 @@ def build(reply: Reply | None, settings: Mapping[str, Value], why_not: str) -> a
         unidentified=list(reply.unidentified),
         assumed=list(reply.assumed),
         weak=list(reply.weak),
+        simulated=reply.simulated,
         residuals=[
             answers_asked.Residual(signal=signal, measured=measured, predicted=predicted)
             for signal, (measured, predicted) in reply.residuals.items()
@@ -103,7 +105,7 @@ def render(asked: answers_asked.Asked, screen: Screen) -> str:
         ("Limits", raised),
         ("Open", asked.unidentified),
         ("Assumed", [", ".join(asked.assumed)] if asked.assumed else []),
-        ("Weak", asked.weak),
+        ("Weak", asked.weak if asked.simulated is None else [asked.simulated]),
     ):
         lines += _part(label, entries, width)
     return "\n".join(lines).rstrip() + "\n"
