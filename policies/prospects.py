@@ -16,6 +16,8 @@ UNMODELLED = frozenset(
 )
 """Settings that calibrated draws have no station for: asking about them would answer 0."""
 SETTINGS = frozenset(f.name for f in fields(Setpoints)) - UNMODELLED
+DIGITS = 6
+"""Of a gain: far below its own width."""
 SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 """Trainer's shares of the GPUs that are tried where a job's sides get GPUs of their own for the first time."""
 
@@ -65,7 +67,8 @@ def faster_trainer(draw: Draw, saved_frac: float) -> Draw:
 
 
 def interval(spread: Spread) -> Interval:
-    return Interval(spread.low, spread.mean, spread.high)
+    """Rounded, so that equal jobs in other units of time have equal gains to the last digit."""
+    return Interval(*(round(value, DIGITS) for value in (spread.low, spread.mean, spread.high)))
 
 
 def prospects_of(topology: Topology, setpoints: Setpoints, snapshot: Snapshot) -> Prospects:
