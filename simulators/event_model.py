@@ -79,6 +79,14 @@ class Counters:
     pruned: int = 0
     aborted: int = 0
     failed: int = 0
+    trained_resumed: int = 0
+    preempted: int = 0
+    prefilled_tokens: int = 0
+    prefix_tokens: int = 0
+    """Context tokens found in the prefix cache."""
+    boxes_started: int = 0
+    boxes_failed: int = 0
+    boxes_leaked: int = 0
     decoded_tokens: float = 0.0
     training_s: float = 0.0
     sync_s: float = 0.0
@@ -93,6 +101,8 @@ class Counters:
     context_area: float = 0.0
     rollout_s: float = 0.0
     """Seconds of finished rollouts, summed; likewise the other stays."""
+    stint_s: float = 0.0
+    """In flight, ended or interrupted."""
     group_s: float = 0.0
     queue_age_s: float = 0.0
     """In the buffer, of trained groups; `ring_s` of all that left it."""
@@ -100,6 +110,8 @@ class Counters:
     resident_s: float = 0.0
     outside_s: float = 0.0
     queued_s: float = 0.0
+    box_wait_s: float = 0.0
+    tenant_tokens: float = 0.0
     staleness: tuple[int, ...] = ()
     """Trained rollouts by staleness in versions."""
     latency: tuple[int, ...] = ()
@@ -134,8 +146,10 @@ class Gauges:
     in_flight: int
     resident: int
     outside: int
-    """In a tool call."""
+    """In a tool call, starting a sandbox, with the verifier."""
     queued: int
+    paused: int
+    """Stopped, to be resumed."""
     waiting: int
     """Finished members of unfinished groups."""
     buffered: int
@@ -147,9 +161,10 @@ class Gauges:
 class Simulation:
     """One simulated job. It stands still until told to advance; everything it did is in its counters."""
 
-    def __init__(self, job: Job, seed: int = 0, trace_rows: int = 0) -> None:
+    def __init__(self, job: Job, seed: int = 0, trace_rows: int = 0, wide: bool = False) -> None:
+        """`wide` takes the engine's widest variant for a job that needs it not (the answers are the same)."""
         self._parameters: Parameters = parameters(job)
-        self._state = _compiled().fresh(self._parameters, seed, trace_rows)
+        self._state = _compiled().fresh(self._parameters, seed, trace_rows, wide)
 
     @property
     def now_s(self) -> float:
@@ -222,6 +237,13 @@ def _why_stopped(made: Parameters, reason: int, gauges: Gauges) -> str:
         return f"starved: {engine.STARVED_BATCHES} batches of groups finished and none could be trained; {where}"
     if reason == engine.NO_ROOM:
         return f"the buffer grows without bound: {where}"
+    if reason == engine.CONTEXT_TOO_LONG:
+        pools = f"{made.rates.kv_tokens:g} tokens (prefill pool: {made.rates.pool_kv_tokens:g})"
+        return f"a rollout's context does not fit into a KV pool of {pools}"
+    if reason == engine.THRASHING:
+        return f"thrash: over {engine.THRASH} preemptions for every finished turn"
+    if reason == engine.ALWAYS_FAILS:
+        return f"one rollout was lost {engine.MOST_ATTEMPTS} times running and never finished"
     if counts.plug == WIP_CAP and counts.plug_limit < counts.batch_groups:
         return f"deadlock: at most {counts.plug_limit} groups may be started and untrained; {where}"
     if counts.plug == BUFFER_CAP and counts.plug_limit < counts.batch_groups:
@@ -237,10 +259,10 @@ def _broken_flow(c: Counters, g: Gauges) -> tuple[str, ...]:
     """Flow conservation by cause, and Little's law at every station as an identity of one path:
     the area under a count is the sum of all stays, ended or not."""
     spent = c.trained + sum(c.waste.values())
-    kept = g.in_flight + g.waiting + g.buffered
+    kept = g.in_flight + g.paused + g.waiting + g.buffered
     broken = [] if c.dispatched == spent + kept else [f"flow: {c.dispatched} dispatched, {spent} spent, {kept} kept"]
     stays = {
-        "in_flight": (c.area_in_flight, c.rollout_s),
+        "in_flight": (c.area_in_flight, c.stint_s),
         "resident": (c.area_resident, c.resident_s),
         "outside": (c.area_outside, c.outside_s),
         "queued": (c.area_queued, c.queued_s),
@@ -318,7 +340,7 @@ def capacity_tokens_per_s(made: Parameters, context_tokens: float) -> float:
 
 def predicted(made: Parameters, windows: list[Counters]) -> Prediction:
     """One prediction from the windows of one or several runs."""
-    c = sum(windows, Counters())
+    c, counts = sum(windows, Counters()), made.counts
     seconds = c.now_s
     context = c.context_area / c.area_resident if c.area_resident else 0.0
     rates = [w.trained / w.now_s for w in windows if w.now_s > 0.0]
@@ -332,6 +354,7 @@ def predicted(made: Parameters, windows: list[Counters]) -> Prediction:
         generator_busy_frac=min(1.0, busy),
         staleness=_staleness(c.staleness),
         token_staleness_mean=_mean(c.spanned, c.finished),
+        resumed_frac=_mean(c.trained_resumed, c.trained) if counts.partial else None,
         queue_groups=c.area_ring / seconds,
         queue_age_s=_mean(c.queue_age_s, c.trained_groups),
         in_flight=c.area_in_flight / seconds,
@@ -340,6 +363,11 @@ def predicted(made: Parameters, windows: list[Counters]) -> Prediction:
         waste={cause: count / c.dispatched for cause, count in c.waste.items() if count},
         kept_length_ratio=_ratio(c.trained_response, c.trained, c.attempted_response, c.attempted),
         kept_solve_ratio=_ratio(c.trained_solved, c.trained, c.attempted_solved, c.attempted),
+        sandbox_wait_s=_mean(c.box_wait_s, c.boxes_started) if counts.sandboxed else None,
+        sandbox_failed_frac=_mean(c.boxes_failed, c.boxes_started) if counts.sandboxed else None,
+        preemptions_per_rollout=_mean(c.preempted, c.finished) if made.rates.kv_tokens < NEVER else None,
+        prefix_hit_frac=_mean(c.prefix_tokens, c.prefix_tokens + c.prefilled_tokens),
+        tenant_tokens_per_s=c.tenant_tokens / seconds if counts.tenant else None,
         standard_error_frac=_standard_error_frac(rates),
     )
 

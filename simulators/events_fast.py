@@ -21,20 +21,29 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-from numba import njit, typeof
+from llvmlite import ir
+from numba import config, njit, typeof, types
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
+from numba.np import arrayobj
 
 from simulators import streams
 from simulators.event_state import (
+    ABORT,
     BUFFER_CAP,
     CELLS,
+    DISCARD_STALE,
+    DRAIN,
     DROP_OLDEST,
     EDGE,
     EMPIRICAL_SHARED,
     EXPONENTIAL,
     FIXED,
     GEOMETRIC,
+    IN_FLIGHT,
     LOGNORMAL,
     NEVER,
+    PER_SYNC,
     WIP_CAP,
     Counts,
     Job,
@@ -45,9 +54,14 @@ from simulators.event_state import (
 from simulators.plant import Setpoints, Topology
 from simulators.stations import Engine, Stations, Trainer, affine
 from simulators.streams import (
+    FAILURE,
+    FAILURE_POINT,
+    LEAK,
     PROMPT,
+    PRUNING,
     RESPONSE,
     REWARD,
+    SANDBOX,
     SHARED_LENGTH,
     SOLVE_RATE,
     TOOL_TIME,
@@ -85,37 +99,62 @@ N = _names(
     " attempted attempted_response attempted_solved truncated filtered dropped stale oversampled pruned aborted failed"
     " waiting since_training turns events spanned"
     # what the plugs promise
-    " peak_wip peak_ring peak_ring_at_open",
+    " peak_wip peak_ring peak_ring_at_open"
+    # beyond the core: lists (head, tail, length), then counts
+    " box_head box_tail boxes_waiting judge_head judge_tail judges_waiting again_head again_tail agains"
+    " wide owed hold_again draining rolling_at roll_again planned opened_since_sync round round_opened judging"
+    " boxes_live boxes_starting boxes_started boxes_failed boxes_leaked preempted prefilled_tokens prefix_tokens"
+    " trained_resumed order_head order_seen order_tail in_line",
 )
 X = _names(
     "X",
-    "now trainer_at training_tokens"
+    "now trainer_at next_start"
     # cumulative seconds and areas under counts
     " area_in_flight area_resident area_outside area_queued area_ring training_s sync_s decoded_tokens context_area"
-    " engine_busy_s rollout_s group_s queue_age_s ring_s resident_s outside_s queued_s",
+    " engine_busy_s rollout_s stint_s group_s queue_age_s ring_s resident_s outside_s queued_s box_wait_s"
+    " tenant_tokens",
 )
-"""Of an engine: its clock (tokens), when it runs on, context of its residents, next departure, next return."""
-F = _names("F", "clock resume context departs returns")
-E = _names("E", "residents in_flight queue_head queue_tail queued outside active")
-R = _names(
-    "R",
-    "group member engine tokens context turn turns next response version state link",
+F = _names("F", "clock resume context departs returns tax cached")
+"""Of an engine: its clock in tokens, when it runs on, context of its residents, next departure, next return."""
+E = _names(
+    "E",
+    "residents in_flight queue_head queue_tail queued outside active draining reserved overflowing cached_head cached_tail",
 )
-T = _names("T", "dispatched entered")
-G = _names(
-    "G",
-    "id size started done solved tokens response kept prompt_tokens round",
-)
+R = _names("R", "group member draw tokens context turn turns response engine next state flags cached before link")
+T = _names("T", "dispatched entered began tax box")
+G = _names("G", "id size started done solved tokens response kept prompt_tokens target round state resumed place")
 H = _names("H", "opened ready factor solve_rate score")
+Q = _names("Q", "head tail queued busy rollouts")
 L = _names("L", "kind mean location own_sigma shared_sigma root_shared root_own limit pairs")
 PROMPT_LAW, RESPONSE_LAW, TURN_LAW, TOOL_TOKEN_LAW, TOOL_TIME_LAW, SOLVE_LAW = range(6)
-IDLE, TRAINING, WAITING = range(3)
+IDLE, TRAINING, WAITING, DRAINING = range(4)
+"""Phases of the trainer."""
+RESIDENT, QUEUED, TOOL, STARTING, VERIFYING, TRANSFER, BOX_QUEUE, JUDGE_QUEUE, POOLED, HELD, PAUSED = range(11)
+"""Where a rollout is."""
+PRUNED, DYING, RESUMED, HOLDS_BOX, BOX_FAILS = 1, 2, 4, 8, 16
+"""Flags of a rollout."""
+NO_GROUP, OPEN, READY = range(3)
+"""States of a group's slot."""
+NOT_KEPT = NEVER
+"""In place of the version of a member that is not trained."""
+PREFILLED, POOL_FREE, BOX_GONE, ROLL = range(4)
+AGENDA_STEP = 1 << 32
+"""An event of no engine is its kind times this, plus a number."""
+ATTEMPT_STEP = 1 << 20
+"""Added to a member's number for the draws of each further attempt."""
+MOST_ATTEMPTS = 1000
+THRASH = 1000
+"""Preemptions per finished turn at which a job counts as thrashing."""
+ROUNDS = 4096
+"""Oversampling rounds that may be open at once."""
 DISPATCHED, TURN_END, RETURNED, GROUP_READY, TRAIN_START, TRAIN_END = range(6)
 """Kinds of a trace row: (time, kind, group, member or count, engine)."""
 DONE, GROW = range(2)
 """Why the compiled engine came back."""
-RUNNING, NO_EVENT, STARVED, NO_ROOM = range(4)
+RUNNING, NO_EVENT, STARVED, NO_ROOM, CONTEXT_TOO_LONG, THRASHING, ALWAYS_FAILS = range(7)
 """Why a job stopped."""
+LAST_CURABLE = NO_ROOM
+"""Up to here other knobs may bring a job on again."""
 STARVED_BATCHES = 10_000
 """Finished groups since the last training, in batches, at which a job counts as starved."""
 
@@ -123,6 +162,8 @@ STARVED_BATCHES = 10_000
 class State(NamedTuple):
     """All arrays of one simulated job: sized by what is in flight and in the buffer, never by what was simulated."""
 
+    addresses: Any
+    """(address, rows, columns) of every array in the order of these fields, this one first."""
     n: Any
     x: Any
     counts: Any
@@ -154,19 +195,109 @@ class State(NamedTuple):
     staleness: Any
     latency: Any
     trace: Any
+    # beyond the core
+    members: Any
+    """The rollout of each member in flight, else -1."""
+    order: Any
+    """Groups in the order of dispatch, -1 where one was thrown away."""
+    rounds: Any
+    """Finished groups of each oversampling round."""
+    pool: Any
+    pool_kv: Any
+    """(KV tokens held, end of the prefill in service) of each prefill engine."""
+    agenda: Any
+    """(time, event): a heap of one row, for events of no engine."""
 
 
 _OPTIONS: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
 """No reference counts (the engine allocates nothing) and no checks of divisors (parameters are checked before)."""
 
 
+_INNER: dict[str, Any] = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Nobody calls these functions from Python: without the wrappers they compile much faster."""
+
+
 def _inlined(function: Compiled) -> Compiled:
     """Compiled into its callers."""
-    return njit(forceinline=True, **_OPTIONS)(function)
+    return njit(forceinline=True, **_INNER)(function)
+
+
+_KINDS = (
+    *("i1", "i1", "f1", "i1", "f1", "f2", "f2", "f2", "f1", "f1", "f2", "i2", "f2", "f2", "f1", "f1"),
+    *("r2", "f2", "i2", "f2", "i2", "i1", "i1", "i1", "i1", "i1", "f2", "i2", "i1", "i1", "i2", "f2", "f2"),
+)
+"""Item type (i: int64, f: float64, r: int32) and dimensions of the fields of State, in their order."""
+
+
+_ITEMS = {"i": types.int64, "f": types.float64, "r": types.int32}
+_ARRAYS = {
+    name: (3 * i, types.Array(_ITEMS[kind[0]], int(kind[1]), "C"))
+    for i, (name, kind) in enumerate(zip(State._fields, _KINDS, strict=True))
+}
+"""Of each array: its first word in the table of addresses, and its type."""
+
+
+class StateType(types.Type):
+    """State inside compiled code: one pointer to the table of addresses, instead of some 300 words of array headers
+    (which would be copied at every call and take minutes to compile)."""
+
+    def __init__(self) -> None:
+        super().__init__(name="equipoise.State")
+
+
+@register_model(StateType)
+class _StateModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, ir.IntType(64).as_pointer())
+
+
+@infer_getattr
+class _StateAttributes(AttributeTemplate):
+    key = StateType
+
+    def generic_resolve(self, kind: Any, name: str) -> Any:
+        return _ARRAYS[name][1]
+
+
+@lower_getattr_generic(StateType)
+def _array_at(context: Any, builder: Any, kind: Any, table: Any, name: str) -> Any:
+    first, array_type = _ARRAYS[name]
+    size = ir.Constant(ir.IntType(64), array_type.dtype.bitwidth // 8)
+    words = []
+    for i in range(1 + array_type.ndim):
+        word = builder.load(builder.gep(table, [ir.Constant(ir.IntType(64), first + i)]))
+        word.set_metadata("invariant.load", builder.module.add_metadata([]))  # arrays stay where they are in a run
+        words.append(word)
+    address, *shape = words
+    strides = [size] if array_type.ndim == 1 else [builder.mul(shape[1], size), size]
+    array = arrayobj.make_array(array_type)(context, builder)
+    data = builder.inttoptr(address, array.data.type)
+    arrayobj.populate_array(array, data, shape, strides, size, None)
+    return array._getvalue()
+
+
+@intrinsic
+def _state_at(typing: Any, addresses: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return arrayobj.make_array(addresses)(context, builder, arguments[0]).data
+
+    return StateType()(addresses), generate
 
 
 def _called(function: Compiled) -> Compiled:
-    return njit(**_OPTIONS)(function)
+    """Compiled once, and called where LLVM does not think it better to copy it."""
+    return njit(**_INNER)(function)
+
+
+def _handed(state: Any) -> Any:
+    """What a compiled entry is called with (uncompiled, with NUMBA_DISABLE_JIT, the state itself)."""
+    return state if config.DISABLE_JIT else state.addresses
+
+
+if config.DISABLE_JIT:
+
+    def _state_at(state: Any) -> Any:
+        return state
 
 
 # ---- random numbers (streams.py, in 64-bit words) ----
@@ -176,8 +307,8 @@ _MIX_A, _MIX_B = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _STREAM, _GROUP = np.uint64(streams.STREAM_STEP), np.uint64(streams.GROUP_STEP)
 _MEMBER, _TURN = np.uint64(streams.MEMBER_STEP), np.uint64(streams.TURN_STEP)
 
-normal_quantile = _called(streams.normal_quantile)
-normal_share = _called(streams.normal_share)
+normal_quantile = njit(**_OPTIONS)(streams.normal_quantile)
+normal_share = njit(**_OPTIONS)(streams.normal_share)
 
 
 @_inlined
@@ -204,10 +335,10 @@ def exact_quantile(s, law, share):
         return s.laws[law, L.mean]
     last = int(s.laws[law, L.pairs]) - 1
     for i in range(last):
-        left, low, right, high = s.pairs[law, i, 0], s.pairs[law, i, 1], s.pairs[law, i + 1, 0], s.pairs[law, i + 1, 1]
+        left, low, right, high = s.pairs[law, 2 * i], s.pairs[law, 2 * i + 1], s.pairs[law, 2 * i + 2], s.pairs[law, 2 * i + 3]
         if share <= right:
             return low + (high - low) * (share - left) / (right - left)
-    return s.pairs[law, last, 1]
+    return s.pairs[law, 2 * last + 1]
 
 
 @_inlined
@@ -285,11 +416,52 @@ def replay(tree, leaf, value):
 
 
 # ---- engines ----
+#
+# `wide` is None in the variants for plain jobs: numba then leaves out what follows `if wide is not None`.
 
 
 @_inlined
-def advance(s, e, now):
+def decoding(s, e):
+    """Seconds of one step of this engine now, with the slots that a second job fills."""
+    b, context = s.engines[e, E.residents], s.clocks[e, F.context]
+    if s.counts[C.tenant]:
+        slots = s.counts[C.slots]
+        context += max(0, slots - b) * s.rates[P.tenant_tokens]
+        b = max(b, slots)
+    return (s.step_s[b] + s.rates[P.per_context_token_s] * context) * s.slowness[e] + s.clocks[e, F.tax]
+
+
+@_called
+def pace(s, e):
+    """Of the engine's clock: seconds of a step now, and how it grows by the tokens that follow (m b)."""
+    m = s.rates[P.per_context_token_s]
+    each, growth = decoding(s, e), m * s.engines[e, E.residents] * s.slowness[e]
+    if s.counts[C.lockstep] == 1:
+        return each, growth
+    each = 0.0
+    first = e - e % s.counts[C.lockstep]
+    for other in range(first, min(first + s.counts[C.lockstep], s.engines.shape[0])):
+        if s.engines[other, E.residents] > 0 or s.counts[C.tenant]:
+            slower = decoding(s, other)
+            if slower > each:
+                each, growth = slower, m * s.engines[other, E.residents] * s.slowness[other]
+    return each, growth
+
+
+@_inlined
+def account(s, e, b, d, dt):
+    s.x[X.context_area] += (s.clocks[e, F.context] + 0.5 * b * d) * dt
+    s.clocks[e, F.context] += b * d
+    s.x[X.decoded_tokens] += b * d
+    s.x[X.engine_busy_s] += dt
+
+
+@_inlined
+def advance(s, e, now, wide):
     """Let the engine's clock run up to `now`."""
+    if wide is not None:
+        advance_wide(s, e, now)
+        return
     dt = now - s.clocks[e, F.resume]
     if dt <= 0.0:
         return
@@ -308,17 +480,61 @@ def advance(s, e, now):
     account(s, e, b, d, dt)
 
 
-@_inlined
-def account(s, e, b, d, dt):
-    s.x[X.context_area] += (s.clocks[e, F.context] + 0.5 * b * d) * dt
-    s.clocks[e, F.context] += b * d
-    s.x[X.decoded_tokens] += b * d
-    s.x[X.engine_busy_s] += dt
+@_called
+def advance_wide(s, e, now):
+    """Engines in lockstep stand at the same time, and their clocks run alike: the slowest step is everyone's."""
+    dt = now - s.clocks[e, F.resume]
+    if dt <= 0.0:
+        return
+    each, growth = pace(s, e)
+    d = 0.0
+    if each > 0.0:
+        d = 2.0 * dt / (each + sqrt(each * each + 2.0 * growth * dt)) if growth > 0.0 else dt / each
+    first = e - e % s.counts[C.lockstep]
+    for one in range(first, min(first + s.counts[C.lockstep], s.engines.shape[0])):
+        s.clocks[one, F.resume] = now
+        b = s.engines[one, E.residents]
+        if s.counts[C.tenant]:
+            s.x[X.tenant_tokens] += max(0, s.counts[C.slots] - b) * d
+        if b > 0:
+            s.clocks[one, F.clock] += d
+            account(s, one, b, d, dt)
+            make_room(s, one)
 
 
 @_inlined
-def touch(s, e):
-    """Work out the engine's next event. Its clock is up to date."""
+def make_room(s, e):
+    """Residents push out paused contexts, the longest paused first."""
+    while s.clocks[e, F.cached] > 0.0 and s.clocks[e, F.context] + s.clocks[e, F.cached] > s.rates[P.kv_tokens]:
+        uncache(s, s.engines[e, E.cached_head])
+
+
+@_called
+def expect(s, e):
+    """Work out the engine's next event from its own clock and the pace that holds for it."""
+    b = s.engines[e, E.residents]
+    departs = inf
+    if b > 0:
+        d = s.heap[e, 0] - s.clocks[e, F.clock]
+        each, growth = pace(s, e)
+        s.engines[e, E.overflowing] = 0
+        room = s.rates[P.kv_tokens] - s.clocks[e, F.context]
+        if room < b * d:
+            s.engines[e, E.overflowing] = 1
+            d = max(0.0, room / b)
+        if growth > 0.0:
+            each += 0.5 * growth * d
+        departs = s.clocks[e, F.resume] + each * max(0.0, d)
+    s.clocks[e, F.departs] = departs
+    replay(s.tree, e, min(departs, s.clocks[e, F.returns]))
+
+
+@_inlined
+def touch(s, e, wide):
+    """The engine changed; its clock is up to date. Work out its next event."""
+    if wide is not None:
+        touch_wide(s, e)
+        return
     b = s.engines[e, E.residents]
     departs = inf
     if b > 0:
@@ -330,6 +546,25 @@ def touch(s, e):
         departs = s.clocks[e, F.resume] + each * d
     s.clocks[e, F.departs] = departs
     replay(s.tree, e, min(departs, s.clocks[e, F.returns]))
+
+
+@_called
+def touch_wide(s, e):
+    """Those in lockstep feel it."""
+    first = e - e % s.counts[C.lockstep]
+    for one in range(first, min(first + s.counts[C.lockstep], s.engines.shape[0])):
+        expect(s, one)
+
+
+@_inlined
+def stall(s, e, seconds):
+    """The clock stands still for so long, and with it those in lockstep."""
+    if s.counts[C.lockstep] == 1:
+        s.clocks[e, F.resume] += seconds
+        return
+    first = e - e % s.counts[C.lockstep]
+    for one in range(first, min(first + s.counts[C.lockstep], s.engines.shape[0])):
+        s.clocks[one, F.resume] += seconds
 
 
 @_inlined
@@ -348,14 +583,50 @@ def join(s, e, r):
         rise(s.heap, e, size, mark, float(r))
 
 
+@_called
+def join_wide(s, e, r):
+    prefill(s, e, r)
+    s.rollouts[r, R.state] = RESIDENT
+    join(s, e, r)
+    make_room(s, e)
+
+
+@_inlined
+def prefill(s, e, r):
+    """What of the context is not in the cache is computed: the engine stops for it, or (chunked) every token of this
+    turn carries its share of it, so that nobody stops and the work is the same."""
+    cached = s.rollouts[r, R.cached]
+    uncached = s.rollouts[r, R.context] - cached
+    if cached > 0:
+        uncache(s, r)
+    s.n[N.prefilled_tokens] += uncached
+    s.n[N.prefix_tokens] += cached
+    s.times[r, T.tax] = 0.0
+    seconds = uncached * s.rates[P.prefill_s_per_token] * s.slowness[e]
+    if seconds <= 0.0:
+        return
+    if s.counts[C.chunked]:
+        s.times[r, T.tax] = seconds / s.rollouts[r, R.tokens]
+        s.clocks[e, F.tax] += s.times[r, T.tax]
+    else:
+        stall(s, e, seconds)
+
+
+@_inlined
+def stand_still(s, e, wide):
+    """An empty engine's clock goes back to 0."""
+    s.clocks[e, F.context] = 0.0
+    s.clocks[e, F.clock] = 0.0
+    if wide is not None:
+        s.clocks[e, F.tax] = 0.0
+
+
 @_inlined
 def close_hole(s, e):
     """Nobody took the departed one's place."""
     s.n[N.hole] = -1
     size = s.engines[e, E.residents]
     if size == 0:
-        s.clocks[e, F.context] = 0.0
-        s.clocks[e, F.clock] = 0.0
         return
     sift(s.heap, e, size, s.heap[e, 2 * size], s.heap[e, 2 * size + 1])
     if s.clocks[e, F.clock] > 1e9:
@@ -372,11 +643,21 @@ def rebase(s, e):
 
 
 @_inlined
-def arrive(s, e, r):
-    """A rollout wants the engine: into a free slot, else to the end of the queue."""
-    if s.engines[e, E.residents] < s.counts[C.slots]:
-        join(s, e, r)
-        return
+def has_room(s, e, r):
+    """Whether the engine can admit this rollout now."""
+    taken = s.engines[e, E.residents] + s.engines[e, E.reserved]
+    if s.engines[e, E.draining] or taken >= s.counts[C.slots]:
+        return False
+    needed = s.clocks[e, F.context] + s.rollouts[r, R.context]
+    if taken > 0:
+        return needed <= s.rates[P.kv_admission_tokens]
+    if needed >= s.rates[P.kv_tokens]:
+        s.n[N.stopped] = CONTEXT_TOO_LONG
+    return True
+
+
+@_inlined
+def queue_up(s, e, r):
     s.times[r, T.entered] = s.x[X.now]
     s.rollouts[r, R.next] = -1
     if s.engines[e, E.queued] == 0:
@@ -389,26 +670,592 @@ def arrive(s, e, r):
 
 
 @_inlined
-def admit(s, e):
-    """From the head of the engine's queue into its free slots."""
-    while s.engines[e, E.queued] > 0 and s.engines[e, E.residents] < s.counts[C.slots]:
-        r = s.engines[e, E.queue_head]
-        s.engines[e, E.queue_head] = s.rollouts[r, R.next]
-        s.engines[e, E.queued] -= 1
-        s.n[N.queued] -= 1
-        s.x[X.queued_s] += s.x[X.now] - s.times[r, T.entered]
+def arrive(s, e, r, wide):
+    """A rollout wants the engine: into a free slot, else to the end of the queue."""
+    if wide is not None:
+        arrive_wide(s, e, r)
+    elif s.engines[e, E.residents] < s.counts[C.slots]:
         join(s, e, r)
+    else:
+        queue_up(s, e, r)
+
+
+@_called
+def arrive_wide(s, e, r):
+    if s.counts[C.prefill_engines] > 0:
+        pool_arrive(s, r)
+        return
+    if s.engines[e, E.queued] == 0 and has_room(s, e, r):
+        join_wide(s, e, r)
+        return
+    s.rollouts[r, R.state] = QUEUED
+    queue_up(s, e, r)
+
+
+@_inlined
+def next_in_line(s, e):
+    r = s.engines[e, E.queue_head]
+    s.engines[e, E.queue_head] = s.rollouts[r, R.next]
+    s.engines[e, E.queued] -= 1
+    s.n[N.queued] -= 1
+    s.x[X.queued_s] += s.x[X.now] - s.times[r, T.entered]
+    return r
+
+
+@_inlined
+def admit(s, e, wide):
+    """From the head of the engine's queue, while there is room."""
+    if wide is not None:
+        admit_wide(s, e)
+        return
+    while s.engines[e, E.queued] > 0 and s.engines[e, E.residents] < s.counts[C.slots]:
+        join(s, e, next_in_line(s, e))
+
+
+@_called
+def admit_wide(s, e):
+    while s.engines[e, E.queued] > 0 and has_room(s, e, s.engines[e, E.queue_head]):
+        r = next_in_line(s, e)
+        if s.rollouts[r, R.state] == HELD:
+            from_pool(s, e, r)
+        else:
+            join_wide(s, e, r)
 
 
 @_inlined
 def leave_engine_for(s, e, r, seconds):
-    """The rollout is outside its engine (a tool call) for so long."""
+    """The rollout is outside its engine (a tool call, say) for so long."""
     size = s.engines[e, E.outside]
     s.engines[e, E.outside] = size + 1
     s.n[N.outside] += 1
     s.times[r, T.entered] = s.x[X.now]
     rise(s.outs, e, size, s.x[X.now] + seconds, float(r))
     s.clocks[e, F.returns] = s.outs[e, 0]
+
+
+# ---- beyond the core: lists, KV cache, prefill pool, sandboxes, verifier ----
+
+
+@_called
+def append(s, base, r):
+    """To the end of a list of rollouts whose head, tail and length are n[base], n[base + 1], n[base + 2]."""
+    s.rollouts[r, R.next] = -1
+    if s.n[base + 2] == 0:
+        s.n[base] = r
+    else:
+        s.rollouts[s.n[base + 1], R.next] = r
+    s.n[base + 1] = r
+    s.n[base + 2] += 1
+
+
+@_called
+def take(s, base):
+    r = s.n[base]
+    s.n[base] = s.rollouts[r, R.next]
+    s.n[base + 2] -= 1
+    return r
+
+
+@_called
+def strike(s, base, r):
+    """Out of the middle of such a list."""
+    before, here = -1, s.n[base]
+    while here != r:
+        before, here = here, s.rollouts[here, R.next]
+    after = s.rollouts[r, R.next]
+    if before < 0:
+        s.n[base] = after
+    else:
+        s.rollouts[before, R.next] = after
+    if after < 0:
+        s.n[base + 1] = before
+    s.n[base + 2] -= 1
+
+
+@_called
+def strike_queue(s, e, r):
+    """Out of the middle of an engine's queue."""
+    before, here = -1, s.engines[e, E.queue_head]
+    while here != r:
+        before, here = here, s.rollouts[here, R.next]
+    after = s.rollouts[r, R.next]
+    if before < 0:
+        s.engines[e, E.queue_head] = after
+    else:
+        s.rollouts[before, R.next] = after
+    if after < 0:
+        s.engines[e, E.queue_tail] = before
+    s.engines[e, E.queued] -= 1
+    s.n[N.queued] -= 1
+    s.x[X.queued_s] += s.x[X.now] - s.times[r, T.entered]
+
+
+@_called
+def remove(rows, e, size, who):
+    """Out of the middle of a heap."""
+    i = 0
+    while rows[e, 2 * i + 1] != who:
+        i += 1
+    last = size - 1
+    if i == last:
+        return
+    mark, moved = rows[e, 2 * last], rows[e, 2 * last + 1]
+    child = 2 * i + 1
+    while child < last:
+        if child + 1 < last:
+            a, b = rows[e, 2 * child], rows[e, 2 * child + 2]
+            child += int(b < a or (b == a and rows[e, 2 * child + 3] < rows[e, 2 * child + 1]))
+        rows[e, 2 * i] = rows[e, 2 * child]
+        rows[e, 2 * i + 1] = rows[e, 2 * child + 1]
+        i = child
+        child = 2 * i + 1
+    rise(rows, e, i, mark, moved)
+
+
+@_called
+def cache(s, e, r):
+    """A paused rollout's context stays in the free part of the KV pool, as the last to be thrown out."""
+    if not s.counts[C.prefix_cache]:
+        s.rollouts[r, R.cached] = 0
+        return
+    context = s.rollouts[r, R.context]
+    s.rollouts[r, R.cached] = context
+    tail = s.engines[e, E.cached_tail] if s.clocks[e, F.cached] > 0.0 else -1
+    s.rollouts[r, R.before] = tail
+    s.rollouts[r, R.link] = -1
+    if tail < 0:
+        s.engines[e, E.cached_head] = r
+    else:
+        s.rollouts[tail, R.link] = r
+    s.engines[e, E.cached_tail] = r
+    s.clocks[e, F.cached] += context
+    make_room(s, e)
+
+
+@_called
+def uncache(s, r):
+    """The paused context is no longer kept (or no longer paused)."""
+    e, before, after = s.rollouts[r, R.engine], s.rollouts[r, R.before], s.rollouts[r, R.link]
+    if before < 0:
+        s.engines[e, E.cached_head] = after
+    else:
+        s.rollouts[before, R.link] = after
+    if after < 0:
+        s.engines[e, E.cached_tail] = before
+    else:
+        s.rollouts[after, R.before] = before
+    s.clocks[e, F.cached] -= s.rollouts[r, R.cached]
+    s.rollouts[r, R.cached] = 0
+
+
+@_called
+def interrupt(s, e, r, mark):
+    """A resident stops before its turn's end. What it has generated becomes context, to be prefilled again."""
+    received = s.clocks[e, F.clock] - (mark - s.rollouts[r, R.tokens])
+    s.clocks[e, F.context] -= s.rollouts[r, R.context] + received
+    s.clocks[e, F.tax] -= s.times[r, T.tax]
+    s.times[r, T.tax] = 0.0
+    done = max(0, min(s.rollouts[r, R.tokens] - 1, int(received)))
+    s.rollouts[r, R.context] += done
+    s.rollouts[r, R.response] += done
+    s.rollouts[r, R.tokens] -= done
+    s.engines[e, E.residents] -= 1
+    s.n[N.resident] -= 1
+    s.x[X.resident_s] += s.x[X.now] - s.times[r, T.entered]
+    if s.engines[e, E.residents] == 0:
+        stand_still(s, e, 1)
+
+
+@_called
+def overflow(s, e):
+    """The KV pool is full: a victim goes to the head of the queue. Nobody is admitted until somebody leaves."""
+    advance_wide(s, e, s.x[X.now])
+    b = s.engines[e, E.residents]
+    if b == 1:
+        s.n[N.stopped] = CONTEXT_TOO_LONG
+        return
+    chosen, worst = 0, inf
+    for i in range(b):
+        r = int(s.heap[e, 2 * i + 1])
+        key = -s.times[r, T.entered]
+        if s.counts[C.shortest_victim]:
+            key = s.rollouts[r, R.response] + s.rollouts[r, R.tokens] - (s.heap[e, 2 * i] - s.clocks[e, F.clock])
+        if key < worst or (key == worst and s.heap[e, 2 * i + 1] > s.heap[e, 2 * chosen + 1]):
+            chosen, worst = i, key
+    r, mark = int(s.heap[e, 2 * chosen + 1]), s.heap[e, 2 * chosen]
+    remove(s.heap, e, b, float(r))
+    interrupt(s, e, r, mark)
+    s.n[N.preempted] += 1
+    if s.n[N.preempted] > THRASH * (s.n[N.turns] + s.n[N.in_flight]):
+        s.n[N.stopped] = THRASHING
+    s.rollouts[r, R.state] = QUEUED
+    s.times[r, T.entered] = s.x[X.now]
+    s.rollouts[r, R.next] = s.engines[e, E.queue_head]
+    if s.engines[e, E.queued] == 0:
+        s.engines[e, E.queue_tail] = r
+        s.rollouts[r, R.next] = -1
+    s.engines[e, E.queue_head] = r
+    s.engines[e, E.queued] += 1
+    s.n[N.queued] += 1
+
+
+@_called
+def plan(s, at, what):
+    """An event of no engine: `what` is a kind times AGENDA_STEP, plus a number."""
+    rise(s.agenda, 0, s.n[N.planned], at, float(what))
+    s.n[N.planned] += 1
+
+
+@_called
+def pool_arrive(s, r):
+    """To the prefill engine with the fewest rollouts."""
+    best, fewest = 0, NEVER
+    for p in range(s.counts[C.prefill_engines]):
+        if s.pool[p, Q.rollouts] < fewest:
+            best, fewest = p, s.pool[p, Q.rollouts]
+    cached = s.rollouts[r, R.cached]
+    s.n[N.prefix_tokens] += cached
+    s.n[N.prefilled_tokens] += s.rollouts[r, R.context] - cached
+    s.times[r, T.tax] = (s.rollouts[r, R.context] - cached) * s.rates[P.pool_s_per_token]
+    if cached > 0:
+        uncache(s, r)
+    s.rollouts[r, R.cached] = 0
+    s.rollouts[r, R.state] = POOLED
+    s.rollouts[r, R.link] = best
+    s.rollouts[r, R.next] = -1
+    if s.pool[best, Q.queued] == 0:
+        s.pool[best, Q.head] = r
+    else:
+        s.rollouts[s.pool[best, Q.tail], R.next] = r
+    s.pool[best, Q.tail] = r
+    s.pool[best, Q.queued] += 1
+    s.pool[best, Q.rollouts] += 1
+    pool_start(s, best)
+
+
+@_called
+def pool_start(s, p):
+    """The prefill engine's next, unless the KV of finished ones is in the way (blocking after service)."""
+    if s.pool[p, Q.busy] >= 0 or s.pool[p, Q.queued] == 0:
+        return
+    r = s.pool[p, Q.head]
+    context = s.rollouts[r, R.context]
+    if s.pool_kv[p, 0] + context > s.rates[P.pool_kv_tokens]:
+        if s.pool_kv[p, 0] == 0.0:
+            s.n[N.stopped] = CONTEXT_TOO_LONG
+        return
+    s.pool[p, Q.head] = s.rollouts[r, R.next]
+    s.pool[p, Q.queued] -= 1
+    s.pool[p, Q.busy] = r
+    s.pool_kv[p, 0] += context
+    s.pool_kv[p, 1] = s.x[X.now] + s.times[r, T.tax]
+    plan(s, s.pool_kv[p, 1], PREFILLED * AGENDA_STEP + p)
+
+
+@_called
+def pool_leave(s, p, r):
+    """The pool holds this rollout's KV no longer."""
+    s.pool[p, Q.rollouts] -= 1
+    s.pool_kv[p, 0] -= s.rollouts[r, R.context]
+    pool_start(s, p)
+
+
+@_called
+def prefilled(s, p):
+    if s.pool[p, Q.busy] < 0 or s.pool_kv[p, 1] != s.x[X.now]:
+        return  # it was given up meanwhile
+    r = s.pool[p, Q.busy]
+    s.pool[p, Q.busy] = -1
+    e = s.rollouts[r, R.engine]
+    s.times[r, T.tax] = 0.0
+    s.rollouts[r, R.state] = HELD
+    advance_wide(s, e, s.x[X.now])
+    queue_up(s, e, r)
+    admit_wide(s, e)
+    touch_wide(s, e)
+    pool_start(s, p)
+
+
+@_called
+def from_pool(s, e, r):
+    """A decoder takes a prefilled rollout: over the link into a slot that is its own from now on."""
+    p = int(s.rollouts[r, R.link])
+    context = s.rollouts[r, R.context]
+    seconds = s.rates[P.transfer_base_s] + context * s.rates[P.transfer_s_per_token]
+    s.pool[p, Q.rollouts] -= 1
+    s.pool_kv[p, 0] -= context
+    plan(s, s.x[X.now], POOL_FREE * AGENDA_STEP + p)
+    if seconds > 0.0:
+        s.engines[e, E.reserved] += 1
+        s.rollouts[r, R.state] = TRANSFER
+        leave_engine_for(s, e, r, seconds)
+        return
+    decode_prefilled(s, e, r)
+
+
+@_called
+def decode_prefilled(s, e, r):
+    s.engines[e, E.residents] += 1
+    s.n[N.resident] += 1
+    s.clocks[e, F.context] += s.rollouts[r, R.context]
+    s.times[r, T.entered] = s.x[X.now]
+    s.rollouts[r, R.state] = RESIDENT
+    mark = s.clocks[e, F.clock] + s.rollouts[r, R.tokens]
+    rise(s.heap, e, s.engines[e, E.residents] - 1, mark, float(r))
+
+
+@_called
+def want_box(s, r):
+    """A sandbox first, from before the first turn to the end."""
+    s.times[r, T.box] = s.x[X.now]
+    s.rollouts[r, R.state] = BOX_QUEUE
+    append(s, N.box_head, r)
+    start_boxes(s)
+
+
+@_called
+def start_boxes(s):
+    """Start what the quota allows. What waits presses on the provider as well (stations.Sandboxes: the cliff)."""
+    quota = s.counts[C.sandbox_limit]
+    while s.n[N.boxes_waiting] > 0 and s.n[N.boxes_live] < quota:
+        pressing = s.n[N.boxes_waiting] + s.n[N.boxes_starting]
+        r = take(s, N.box_head)
+        s.n[N.boxes_live] += 1
+        s.n[N.boxes_starting] += 1
+        s.n[N.boxes_started] += 1
+        s.rollouts[r, R.flags] |= HOLDS_BOX
+        over = max(0.0, pressing / quota - 1.0)
+        seconds = s.rates[P.sandbox_start_s] * (1.0 + s.rates[P.sandbox_overload_factor] * over)
+        chance = s.rates[P.sandbox_failure_frac]
+        if over > 0.0:
+            chance += s.rates[P.sandbox_overload_failure_frac] * (1.0 - quota / pressing)
+        if seconds > s.rates[P.sandbox_timeout_s]:
+            seconds, chance = s.rates[P.sandbox_timeout_s], 1.0
+        group = s.groups[s.rollouts[r, R.group], G.id]
+        if uniform(s.n[N.key], SANDBOX, group, s.rollouts[r, R.draw], 0) < chance:
+            s.rollouts[r, R.flags] |= BOX_FAILS
+        begin = max(s.x[X.now], s.x[X.next_start])
+        s.x[X.next_start] = begin + s.rates[P.sandbox_start_gap_s]
+        s.rollouts[r, R.state] = STARTING
+        e = s.rollouts[r, R.engine]
+        leave_engine_for(s, e, r, begin - s.x[X.now] + seconds)
+        touch_outside(s, e)
+
+
+@_called
+def touch_outside(s, e):
+    """Only the engine's next return changed."""
+    replay(s.tree, e, min(s.clocks[e, F.departs], s.clocks[e, F.returns]))
+
+
+@_called
+def release_box(s, r):
+    """The rollout is over. A leaked sandbox goes on counting against the quota until its lifetime is over."""
+    flags = s.rollouts[r, R.flags]
+    if not flags & HOLDS_BOX:
+        return
+    s.rollouts[r, R.flags] = flags & ~(HOLDS_BOX | BOX_FAILS)
+    group = s.groups[s.rollouts[r, R.group], G.id]
+    leak = s.rates[P.sandbox_leak_frac]
+    if leak > 0.0 and uniform(s.n[N.key], LEAK, group, s.rollouts[r, R.draw], 0) < leak:
+        s.n[N.boxes_leaked] += 1
+        over_at = s.times[r, T.box] + s.rates[P.sandbox_lifetime_s]
+        if s.counts[C.sandbox_limit] < NEVER and s.rates[P.sandbox_lifetime_s] < NEVER:
+            plan(s, max(s.x[X.now], over_at), BOX_GONE * AGENDA_STEP)
+        return
+    s.n[N.boxes_live] -= 1
+    start_boxes(s)
+
+
+@_called
+def want_verifier(s, r):
+    s.rollouts[r, R.state] = JUDGE_QUEUE
+    append(s, N.judge_head, r)
+    start_verifying(s)
+
+
+@_called
+def start_verifying(s):
+    while s.n[N.judges_waiting] > 0 and s.n[N.judging] < s.counts[C.verifier_limit]:
+        r = take(s, N.judge_head)
+        s.n[N.judging] += 1
+        s.rollouts[r, R.state] = VERIFYING
+        e = s.rollouts[r, R.engine]
+        leave_engine_for(s, e, r, s.rates[P.verifier_s])
+        touch_outside(s, e)
+
+
+@_called
+def pull_out(s, r):
+    """Take a rollout in flight out of wherever it is."""
+    e, state = s.rollouts[r, R.engine], s.rollouts[r, R.state]
+    now = s.x[X.now]
+    advance_wide(s, e, now)
+    if state == RESIDENT:
+        i = 0
+        while s.heap[e, 2 * i + 1] != r:
+            i += 1
+        mark = s.heap[e, 2 * i]
+        remove(s.heap, e, s.engines[e, E.residents], float(r))
+        interrupt(s, e, r, mark)
+        if s.engines[e, E.draining]:
+            drained(s, e)
+    elif state == QUEUED or state == HELD:
+        strike_queue(s, e, r)
+        if state == HELD:
+            pool_leave(s, s.rollouts[r, R.link], r)
+    elif state == BOX_QUEUE:
+        strike(s, N.box_head, r)
+    elif state == JUDGE_QUEUE:
+        strike(s, N.judge_head, r)
+    elif state == POOLED:
+        pull_from_pool(s, s.rollouts[r, R.link], r)
+    else:
+        pull_from_outside(s, e, r, state)
+    if s.rollouts[r, R.cached] > 0:
+        uncache(s, r)
+    forget(s, r)
+    admit_wide(s, e)
+    touch_wide(s, e)
+
+
+@_called
+def pull_from_outside(s, e, r, state):
+    size = s.engines[e, E.outside]
+    remove(s.outs, e, size, float(r))
+    s.engines[e, E.outside] = size - 1
+    s.n[N.outside] -= 1
+    s.x[X.outside_s] += s.x[X.now] - s.times[r, T.entered]
+    s.clocks[e, F.returns] = s.outs[e, 0] if size > 1 else inf
+    if state == STARTING:
+        s.n[N.boxes_starting] -= 1
+    elif state == TRANSFER:
+        s.engines[e, E.reserved] -= 1
+    elif state == VERIFYING:
+        s.n[N.judging] -= 1
+        start_verifying(s)
+
+
+@_called
+def pull_from_pool(s, p, r):
+    s.pool[p, Q.rollouts] -= 1
+    if s.pool[p, Q.busy] == r:
+        s.pool[p, Q.busy] = -1
+        s.pool_kv[p, 0] -= s.rollouts[r, R.context]
+        pool_start(s, p)
+        return
+    before, here = -1, s.pool[p, Q.head]
+    while here != r:
+        before, here = here, s.rollouts[here, R.next]
+    after = s.rollouts[r, R.next]
+    if before < 0:
+        s.pool[p, Q.head] = after
+    else:
+        s.rollouts[before, R.next] = after
+    if after < 0:
+        s.pool[p, Q.tail] = before
+    s.pool[p, Q.queued] -= 1
+
+
+@_called
+def forget(s, r):
+    """No longer in flight, nor bound to its engine."""
+    s.x[X.stint_s] += s.x[X.now] - s.times[r, T.dispatched]
+    s.n[N.in_flight] -= 1
+    unload(s, s.rollouts[r, R.engine])
+
+
+@_called
+def free_rollout(s, r):
+    g = s.rollouts[r, R.group]
+    s.members[g, s.rollouts[r, R.member]] = -1
+    s.free_rollouts[s.n[N.free_rollouts]] = r
+    s.n[N.free_rollouts] += 1
+
+
+@_called
+def attempt(s, r):
+    """The length this rollout would have had, for the bias of what is kept: drawn to its end though nobody saw it."""
+    s.n[N.attempted] += 1
+    s.n[N.attempted_response] += s.rollouts[r, R.response] + s.rollouts[r, R.tokens]
+    group = s.rollouts[r, R.group]
+    for turn in range(s.rollouts[r, R.turn] + 1, s.rollouts[r, R.turns]):
+        share = uniform(s.n[N.key], RESPONSE, s.groups[group, G.id], s.rollouts[r, R.draw], turn)
+        value = drawn(s, RESPONSE_LAW, share, s.marks[group, H.score]) * s.marks[group, H.factor]
+        s.n[N.attempted_response] += tokens_of(s, RESPONSE_LAW, value)
+    share = uniform(s.n[N.key], REWARD, s.groups[group, G.id], s.rollouts[r, R.draw], 0)
+    s.n[N.attempted_solved] += int(share < s.marks[group, H.solve_rate])
+
+
+@_called
+def give_up(s, r):
+    """An oversampled rollout is not needed any more."""
+    if s.rollouts[r, R.state] == PAUSED:
+        strike(s, N.again_head, r)
+    else:
+        pull_out(s, r)
+    if s.rollouts[r, R.turn] >= 0:  # else it was to start anew, and has not
+        s.n[N.oversampled] += 1
+        attempt(s, r)
+    release_box(s, r)
+    free_rollout(s, r)
+
+
+@_called
+def pause(s, r):
+    """Stop a rollout; it is resumed later, first of all, on any engine."""
+    pull_out(s, r)
+    release_box(s, r)
+    s.rollouts[r, R.state] = PAUSED
+    s.rollouts[r, R.flags] |= RESUMED
+    append(s, N.again_head, r)
+
+
+@_called
+def anew(s, r):
+    """Another attempt of the same prompt, with numbers of its own. The rollout has left its engine."""
+    release_box(s, r)
+    s.rollouts[r, R.draw] += ATTEMPT_STEP
+    if s.rollouts[r, R.draw] // ATTEMPT_STEP > MOST_ATTEMPTS:
+        s.n[N.stopped] = ALWAYS_FAILS
+    s.rollouts[r, R.turn] = -1
+    s.rollouts[r, R.cached] = 0
+    s.rollouts[r, R.state] = PAUSED
+    append(s, N.again_head, r)
+
+
+@_called
+def fail(s, r):
+    """Lost to infrastructure, at its own event."""
+    s.n[N.failed] += 1
+    forget(s, r)
+    anew(s, r)
+
+
+@_called
+def drained(s, e):
+    """An engine that drains may be empty now: alone (rolling) or with all others it takes the weights."""
+    if s.engines[e, E.residents] > 0:
+        return
+    if s.counts[C.rolling]:
+        s.engines[e, E.draining] = 0
+        stall(s, e, s.rates[P.sync_s])
+        return
+    if s.n[N.resident] > 0 or not s.n[N.draining]:
+        return
+    s.n[N.draining] = 0
+    s.n[N.version] += 1
+    for other in range(s.engines.shape[0]):
+        s.engines[other, E.draining] = 0
+        advance_wide(s, other, s.x[X.now])
+        s.clocks[other, F.resume] = max(s.clocks[other, F.resume], s.x[X.now]) + s.rates[P.sync_s]
+    for other in range(s.engines.shape[0]):
+        admit_wide(s, other)
+        touch_wide(s, other)
+    if s.n[N.phase] == DRAINING:
+        s.n[N.phase] = WAITING
+        s.x[X.sync_s] += s.rates[P.sync_s]
+        s.x[X.trainer_at] = s.x[X.now] + s.rates[P.sync_s]
 
 
 # ---- groups and rollouts ----
@@ -427,18 +1274,21 @@ def note(s, kind, a, b, c):
 
 
 @_inlined
-def may_open(s):
+def may_open(s, wide):
     """Whether the plug lets another group start."""
     plug = s.counts[C.plug]
     if plug == BUFFER_CAP:
         return s.n[N.ring_count] < s.counts[C.plug_limit]
     if plug == WIP_CAP:
         return s.n[N.wip] < s.counts[C.plug_limit]
+    if wide is not None:
+        if plug == PER_SYNC:
+            return s.n[N.opened_since_sync] < s.counts[C.plug_limit]
     return True
 
 
 @_inlined
-def open_group(s):
+def open_group(s, wide):
     s.n[N.free_groups] -= 1
     g = s.free_groups[s.n[N.free_groups]]
     gid = s.n[N.next_group]
@@ -451,30 +1301,63 @@ def open_group(s):
     row = s.groups[g]
     row[G.id], row[G.size], row[G.started], row[G.done] = gid, s.counts[C.group_size], 0, 0
     row[G.solved], row[G.tokens], row[G.response], row[G.kept] = 0, 0, 0, 0
+    row[G.target] = row[G.size]
     score, factor = 0.0, 1.0
     if s.laws[RESPONSE_LAW, L.root_shared] > 0.0:
         score = normal_quantile(uniform(key, SHARED_LENGTH, gid, 0, 0))
         factor = exp(s.laws[RESPONSE_LAW, L.shared_sigma] * score)
     s.marks[g, H.score], s.marks[g, H.factor], s.marks[g, H.opened] = score, factor, s.x[X.now]
-    s.marks[g, H.solve_rate] = s.laws[SOLVE_LAW, L.mean]
-    if s.laws[SOLVE_LAW, L.kind] != FIXED:
-        place = uniform(key, SOLVE_RATE, gid, 0, 0) * CELLS
-        cell = int(place)
-        low = s.tables[SOLVE_LAW, cell]
-        s.marks[g, H.solve_rate] = low + (place - cell) * (s.tables[SOLVE_LAW, cell + 1] - low)
+    share = uniform(key, SOLVE_RATE, gid, 0, 0)
+    if wide is not None:
+        share = open_wide(s, g, score, share)
+    place = share * CELLS
+    cell = int(place)
+    low = s.tables[SOLVE_LAW, cell]
+    s.marks[g, H.solve_rate] = low + (place - cell) * (s.tables[SOLVE_LAW, cell + 1] - low)
     value = s.laws[PROMPT_LAW, L.mean]
     if s.laws[PROMPT_LAW, L.kind] != FIXED:
         value = quantile(s, PROMPT_LAW, uniform(key, PROMPT, gid, 0, 0))
     row[G.prompt_tokens] = min(int(s.laws[PROMPT_LAW, L.limit]), int(value + 0.5))
 
 
+@_called
+def open_wide(s, g, score, share):
+    """Rounds, order, per-publication count; returns the share that the solve rate is drawn with."""
+    row = s.groups[g]
+    row[G.target] = max(row[G.size], s.counts[C.members_started])
+    row[G.state] = OPEN
+    row[G.resumed] = 0
+    for member in range(row[G.target]):
+        s.members[g, member] = -1
+    s.n[N.opened_since_sync] += 1
+    if s.counts[C.round_groups] > 0:
+        if s.n[N.round_opened] >= s.counts[C.round_groups]:
+            next_round(s)
+        s.n[N.round_opened] += 1
+        row[G.round] = s.n[N.round]
+    if s.counts[C.in_order]:
+        s.order[s.n[N.order_tail] % s.order.shape[0]] = g
+        row[G.place] = s.n[N.order_tail]
+        s.n[N.order_tail] += 1
+    rho = s.rates[P.length_correlation]
+    if rho == 0.0:
+        return share
+    return normal_share(rho * score + sqrt(1.0 - rho * rho) * normal_quantile(share))
+
+
+@_called
+def next_round(s):
+    s.n[N.round] += 1
+    s.n[N.round_opened] = 0
+    s.rounds[s.n[N.round] % s.rounds.shape[0]] = 0
+
+
 @_inlined
-def draw_turn(s, r, g, turn):
+def draw_turn(s, r, g, turn, wide):
     """Tokens of the next turn; a context that would grow too long is cut there and ends the rollout."""
-    member = s.rollouts[r, R.member]
     value = s.laws[RESPONSE_LAW, L.mean]
     if s.laws[RESPONSE_LAW, L.kind] != FIXED:
-        share = uniform(s.n[N.key], RESPONSE, s.groups[g, G.id], member, turn)
+        share = uniform(s.n[N.key], RESPONSE, s.groups[g, G.id], s.rollouts[r, R.draw], turn)
         value = drawn(s, RESPONSE_LAW, share, s.marks[g, H.score]) * s.marks[g, H.factor]
     tokens = tokens_of(s, RESPONSE_LAW, value)
     if int(value + 0.5) > tokens:
@@ -484,33 +1367,62 @@ def draw_turn(s, r, g, turn):
         tokens = max(1, room)
         s.rollouts[r, R.turns] = turn + 1
     s.rollouts[r, R.turn] = turn
+    if wide is not None:
+        tokens = cut_short(s, r, g, turn, tokens)
     s.rollouts[r, R.tokens] = tokens
 
 
+@_called
+def draw_turn_wide(s, r, g, turn):
+    draw_turn(s, r, g, turn, 1)
+
+
+@_called
+def cut_short(s, r, g, turn, tokens):
+    """Pruning of a long response; the point where a rollout that is lost to infrastructure breaks off."""
+    gid, draw = s.groups[g, G.id], s.rollouts[r, R.draw]
+    spent = s.rollouts[r, R.response]
+    if spent + tokens > s.counts[C.prune_tokens]:
+        if uniform(s.n[N.key], PRUNING, gid, draw, 0) < s.rates[P.prune_frac]:
+            tokens = max(1, s.counts[C.prune_tokens] - spent)
+            s.rollouts[r, R.turns] = turn + 1
+            s.rollouts[r, R.flags] |= PRUNED
+    if s.rates[P.failure_frac] > 0.0 and uniform(s.n[N.key], FAILURE, gid, draw, 0) < s.rates[P.failure_frac]:
+        point = uniform(s.n[N.key], FAILURE_POINT, gid, draw, 0) * s.rollouts[r, R.turns]
+        if turn >= int(point) or turn + 1 >= s.rollouts[r, R.turns]:
+            tokens = max(1, int(tokens * (point - int(point))))
+            s.rollouts[r, R.flags] |= DYING
+    return tokens
+
+
 @_inlined
-def dispatch(s, many_turns):
-    """The open group's next member starts at the engine with the fewest in flight."""
-    g = s.n[N.open_group]
-    member = s.groups[g, G.started]
-    s.groups[g, G.started] = member + 1
-    if member + 1 == s.groups[g, G.size]:
-        s.n[N.open_group] = -1
-    s.n[N.free_rollouts] -= 1
-    r = s.free_rollouts[s.n[N.free_rollouts]]
-    now = s.x[X.now]
+def prepare(s, r, g, member, many_turns, wide):
+    """A new attempt of a prompt: its turns and the tokens of the first. R.draw tells attempts apart."""
     s.n[N.dispatched] += 1
-    s.n[N.in_flight] += 1
     s.versions[g, member] = s.n[N.version]
     row = s.rollouts[r]
-    row[R.group], row[R.member], row[R.context], row[R.response] = g, member, s.groups[g, G.prompt_tokens], 0
+    row[R.context], row[R.response] = s.groups[g, G.prompt_tokens], 0
     row[R.turns] = 1
-    s.times[r, T.dispatched] = now
+    s.times[r, T.began] = s.x[X.now]
+    if wide is not None:
+        row[R.flags], row[R.cached] = 0, 0
     if many_turns:
         value = s.laws[TURN_LAW, L.mean]
         if s.laws[TURN_LAW, L.kind] != FIXED:
-            value = exact_quantile(s, TURN_LAW, uniform(s.n[N.key], TURNS, s.groups[g, G.id], member, 0))
+            value = exact_quantile(s, TURN_LAW, uniform(s.n[N.key], TURNS, s.groups[g, G.id], row[R.draw], 0))
         row[R.turns] = tokens_of(s, TURN_LAW, value)
-    draw_turn(s, r, g, 0)
+    if wide is not None:
+        draw_turn_wide(s, r, g, 0)
+    else:
+        draw_turn(s, r, g, 0, wide)
+
+
+@_inlined
+def route(s, r, wide):
+    """To the engine with the fewest in flight."""
+    now = s.x[X.now]
+    s.n[N.in_flight] += 1
+    s.times[r, T.dispatched] = now
     e = s.n[N.loose]
     if e >= 0:
         s.n[N.loose] = -1
@@ -518,29 +1430,82 @@ def dispatch(s, many_turns):
         e = int(s.loads[3])
         s.engines[e, E.in_flight] += 1
         replay(s.loads, e, float(s.engines[e, E.in_flight]))
-    row[R.engine] = e
-    note(s, DISPATCHED, s.groups[g, G.id], member, e)
-    advance(s, e, now)
-    arrive(s, e, r)
+    s.rollouts[r, R.engine] = e
+    note(s, DISPATCHED, s.groups[s.rollouts[r, R.group], G.id], s.rollouts[r, R.member], e)
+    if wide is not None:
+        if s.counts[C.sandboxed]:
+            want_box(s, r)
+            return
+    advance(s, e, now, wide)
+    arrive(s, e, r, wide)
     if e != s.n[N.handled]:
-        touch(s, e)
+        touch(s, e, wide)
 
 
 @_inlined
-def fill(s, many_turns):
+def dispatch(s, many_turns, wide):
+    """The open group's next member starts."""
+    g = s.n[N.open_group]
+    member = s.groups[g, G.started]
+    s.groups[g, G.started] = member + 1
+    if member + 1 == s.groups[g, G.target]:
+        s.n[N.open_group] = -1
+    s.n[N.free_rollouts] -= 1
+    r = s.free_rollouts[s.n[N.free_rollouts]]
+    row = s.rollouts[r]
+    row[R.group], row[R.member], row[R.draw] = g, member, member
+    if wide is not None:
+        s.members[g, member] = r
+        prepare_wide(s, r, g, member)
+        route_wide(s, r)
+    else:
+        prepare(s, r, g, member, many_turns, wide)
+        route(s, r, wide)
+
+
+@_called
+def prepare_wide(s, r, g, member):
+    prepare(s, r, g, member, True, 1)
+
+
+@_called
+def route_wide(s, r):
+    route(s, r, 1)
+
+
+@_called
+def dispatch_again(s):
+    """A rollout that was stopped goes on, or one that was lost starts anew."""
+    r = take(s, N.again_head)
+    if s.rollouts[r, R.turn] < 0:
+        prepare_wide(s, r, s.rollouts[r, R.group], s.rollouts[r, R.member])
+    route_wide(s, r)
+
+
+@_inlined
+def fill(s, many_turns, wide):
     """Dispatch while the in-flight limit and the plug allow it."""
     while s.n[N.in_flight] < s.counts[C.in_flight_limit]:
+        if s.n[N.loose] < 0 and s.loads[2] >= s.outs.shape[1] // 2:
+            s.n[N.need_room] = 1
+            return
+        if wide is not None:
+            if s.n[N.draining] or s.n[N.stopped]:
+                return
+            if s.n[N.agains] > 0 and not s.n[N.hold_again]:
+                dispatch_again(s)
+                continue
+            if s.n[N.free_rollouts] == 0 or s.n[N.order_tail] - s.n[N.order_head] >= s.order.shape[0]:
+                s.n[N.need_room] = 1
+                return
         if s.n[N.open_group] < 0:
-            if not may_open(s):
+            if not may_open(s, wide):
                 return
             if s.n[N.free_groups] == 0:
                 s.n[N.need_room] = 1
                 return
-            open_group(s)
-        if s.n[N.loose] < 0 and s.loads[2] >= s.outs.shape[1] // 2:
-            s.n[N.need_room] = 1
-            return
-        dispatch(s, many_turns)
+            open_group(s, wide)
+        dispatch(s, many_turns, wide)
 
 
 @_inlined
@@ -564,66 +1529,184 @@ def time_bin(seconds):
 
 
 @_inlined
-def finish_rollout(s, e, r):
+def finish_rollout(s, e, r, wide):
     """Reward and bookkeeping of a rollout that came to its end; its group may be complete with it."""
     g = s.rollouts[r, R.group]
     now = s.x[X.now]
-    seconds = now - s.times[r, T.dispatched]
+    seconds = now - s.times[r, T.began]
     s.x[X.rollout_s] += seconds
     s.latency[time_bin(seconds)] += 1
-    share = uniform(s.n[N.key], REWARD, s.groups[g, G.id], s.rollouts[r, R.member], 0)
+    share = uniform(s.n[N.key], REWARD, s.groups[g, G.id], s.rollouts[r, R.draw], 0)
     solved = int(share < s.marks[g, H.solve_rate])
     response = s.rollouts[r, R.response]
     row = s.groups[g]
-    row[G.solved] += solved
-    row[G.response] += response
-    row[G.tokens] += s.rollouts[r, R.context]
-    row[G.kept] += 1
     row[G.done] += 1
     s.n[N.finished] += 1
     s.n[N.attempted] += 1
     s.n[N.attempted_response] += response
     s.n[N.attempted_solved] += solved
     s.n[N.spanned] += s.n[N.version] - s.versions[g, s.rollouts[r, R.member]]
+    if wide is not None:
+        release_box(s, r)
+        s.members[g, s.rollouts[r, R.member]] = -1
+        row[G.resumed] += int(s.rollouts[r, R.flags] & RESUMED != 0)
+    if wide is not None and s.rollouts[r, R.flags] & PRUNED:
+        s.n[N.pruned] += 1
+        s.versions[g, s.rollouts[r, R.member]] = NOT_KEPT
+    else:
+        row[G.solved] += solved
+        row[G.response] += response
+        row[G.tokens] += s.rollouts[r, R.context]
+        row[G.kept] += 1
+        s.n[N.waiting] += 1
     s.n[N.in_flight] -= 1
-    s.n[N.waiting] += 1
+    s.x[X.stint_s] += now - s.times[r, T.dispatched]
     s.free_rollouts[s.n[N.free_rollouts]] = r
     s.n[N.free_rollouts] += 1
-    if float(s.engines[e, E.in_flight]) == s.loads[2] and s.engines[e, E.active]:
+    if wide is None and float(s.engines[e, E.in_flight]) == s.loads[2] and s.engines[e, E.active]:
         s.n[N.loose] = e  # now alone with the fewest: the next dispatch comes back here
     else:
         unload(s, e)
     if row[G.done] == row[G.size]:
-        finish_group(s, g)
+        finish_group(s, g, wide)
+
+
+@_called
+def finish_wide(s, e, r):
+    finish_rollout(s, e, r, 1)
 
 
 @_inlined
-def finish_group(s, g):
+def finish_group(s, g, wide):
     row = s.groups[g]
     s.n[N.finished_groups] += 1
     s.n[N.since_training] += 1
-    s.n[N.waiting] -= row[G.done]
     now = s.x[X.now]
     s.x[X.group_s] += now - s.marks[g, H.opened]
     s.marks[g, H.ready] = now
     usable = 0 < row[G.solved] < row[G.kept]
     note(s, GROUP_READY, row[G.id], row[G.solved], row[G.tokens])
-    if s.counts[C.filtering] and not usable:
+    s.n[N.waiting] -= row[G.kept]
+    if wide is not None:
+        keep_first(s, g)
+    if (s.counts[C.filtering] and not usable) or row[G.kept] == 0:
         s.n[N.filtered] += row[G.kept]
         s.n[N.wip] -= 1
+        if wide is not None:
+            remove_group(s, g)
         free_group(s, g)
         return
     if s.counts[C.plug] == DROP_OLDEST and s.n[N.ring_count] >= s.counts[C.plug_limit]:
         old = pop_ring(s)
         s.n[N.dropped] += s.groups[old, G.kept]
         s.n[N.wip] -= 1
+        if wide is not None:
+            s.groups[old, G.state] = NO_GROUP
         free_group(s, old)
-    place = s.n[N.ring_head] + s.n[N.ring_count]
+    s.n[N.ring_count] += 1
+    s.n[N.peak_ring] = max(s.n[N.peak_ring], s.n[N.ring_count])
+    if wide is not None:
+        row[G.state] = READY
+        if s.counts[C.in_order]:
+            see_order(s)
+            count_round(s, g)
+            return
+    place = s.n[N.ring_head] + s.n[N.ring_count] - 1
     if place >= s.ring.shape[0]:
         place -= s.ring.shape[0]
     s.ring[place] = g
-    s.n[N.ring_count] += 1
-    s.n[N.peak_ring] = max(s.n[N.peak_ring], s.n[N.ring_count])
+    if wide is not None:
+        count_round(s, g)
+
+
+@_called
+def keep_first(s, g):
+    """Members beyond the first ones finished are given up."""
+    row = s.groups[g]
+    if row[G.target] == row[G.size]:
+        return
+    if s.n[N.open_group] == g:
+        s.n[N.open_group] = -1
+    for member in range(row[G.started]):
+        if s.members[g, member] >= 0:
+            s.versions[g, member] = NOT_KEPT
+            give_up(s, s.members[g, member])
+
+
+@_called
+def remove_group(s, g):
+    """It will not be trained: its place in the order is void, and its round wants another one."""
+    row = s.groups[g]
+    row[G.state] = NO_GROUP
+    if s.counts[C.in_order]:
+        s.order[row[G.place] % s.order.shape[0]] = -1
+        see_order(s)
+    if s.counts[C.round_groups] > 0 and row[G.round] == s.n[N.round]:
+        s.n[N.round_opened] -= 1
+
+
+@_called
+def see_order(s):
+    """How many finished groups stand at the head of the order of dispatch, without a gap."""
+    while s.n[N.order_seen] < s.n[N.order_tail]:
+        g = s.order[s.n[N.order_seen] % s.order.shape[0]]
+        if g >= 0:
+            if s.groups[g, G.state] != READY:
+                return
+            s.n[N.in_line] += 1
+        s.n[N.order_seen] += 1
+
+
+@_called
+def count_round(s, g):
+    """Once a round has its batch, its other groups are given up, or carried into the next round."""
+    if s.counts[C.round_groups] == 0:
+        return
+    number = s.groups[g, G.round]
+    place = number % s.rounds.shape[0]
+    s.rounds[place] += 1
+    if s.rounds[place] != s.counts[C.batch_groups]:
+        return
+    if number == s.n[N.round]:
+        next_round(s)
+    if s.counts[C.plug] == WIP_CAP:
+        s.n[N.hold_again] = 1
+    for other in range(s.groups.shape[0]):
+        if s.groups[other, G.state] == OPEN and s.groups[other, G.round] == number:
+            if s.counts[C.partial]:
+                carry(s, other)
+            else:
+                drop_open(s, other)
+
+
+@_called
+def carry(s, g):
+    s.groups[g, G.round] = s.n[N.round]
+    s.n[N.round_opened] += 1
+    for member in range(s.groups[g, G.started]):
+        r = s.members[g, member]
+        if r >= 0:
+            state = s.rollouts[r, R.state]
+            if state != PAUSED and state != VERIFYING and state != JUDGE_QUEUE:
+                pause(s, r)
+
+
+@_called
+def drop_open(s, g):
+    row = s.groups[g]
+    if s.n[N.open_group] == g:
+        s.n[N.open_group] = -1
+    for member in range(row[G.started]):
+        if s.members[g, member] >= 0:
+            give_up(s, s.members[g, member])
+    s.n[N.oversampled] += row[G.kept]
+    s.n[N.waiting] -= row[G.kept]
+    if s.counts[C.plug] == WIP_CAP:
+        s.n[N.owed] += 1  # its slot is freed with its batch
+    else:
+        s.n[N.wip] -= 1
+    remove_group(s, g)
+    free_group(s, g)
 
 
 @_inlined
@@ -636,34 +1719,85 @@ def pop_ring(s):
     return g
 
 
+@_called
+def pop_order(s):
+    while True:
+        g = s.order[s.n[N.order_head] % s.order.shape[0]]
+        s.n[N.order_head] += 1
+        if g >= 0:
+            break
+    s.n[N.in_line] -= 1
+    s.n[N.ring_count] -= 1
+    s.x[X.ring_s] += s.x[X.now] - s.marks[g, H.ready]
+    return g
+
+
+@_called
+def discard_stale(s):
+    """Groups whose oldest member is older than the bound are thrown away; the others keep their order."""
+    for _ in range(s.n[N.ring_count]):
+        g = pop_ring(s)
+        oldest = s.n[N.version]
+        for member in range(s.groups[g, G.started]):
+            if s.versions[g, member] != NOT_KEPT:
+                oldest = min(oldest, s.versions[g, member])
+        if s.n[N.version] - oldest > s.counts[C.staleness_bound]:
+            s.n[N.stale] += s.groups[g, G.kept]
+            s.n[N.wip] -= 1
+            remove_group(s, g)
+            free_group(s, g)
+            continue
+        s.x[X.ring_s] -= s.x[X.now] - s.marks[g, H.ready]
+        place = s.n[N.ring_head] + s.n[N.ring_count]
+        s.ring[place - s.ring.shape[0] if place >= s.ring.shape[0] else place] = g
+        s.n[N.ring_count] += 1
+
+
 # ---- trainer ----
 
 
 @_inlined
-def start_training(s):
+def batch_ready(s, wide):
+    if wide is not None:
+        if s.counts[C.in_order]:
+            return s.n[N.in_line] >= s.counts[C.batch_groups]
+        if s.counts[C.plug] == DISCARD_STALE and s.n[N.ring_count] >= s.counts[C.batch_groups]:
+            discard_stale(s)
+    return s.n[N.ring_count] >= s.counts[C.batch_groups]
+
+
+@_inlined
+def start_training(s, wide):
     """Take a batch from the head of the buffer."""
     tokens = 0
     now, version, batch = s.x[X.now], s.n[N.version], s.counts[C.batch_groups]
     for _ in range(batch):
-        g = pop_ring(s)
+        if wide is not None and s.counts[C.in_order]:
+            g = pop_order(s)
+        else:
+            g = pop_ring(s)
         row = s.groups[g]
         tokens += row[G.tokens]
         s.x[X.queue_age_s] += now - s.marks[g, H.ready]
-        for member in range(row[G.size]):
+        for member in range(row[G.started]):
             age = version - s.versions[g, member]
-            s.staleness[min(age, STALENESS_BINS - 1)] += 1
+            if wide is None or age >= 0:
+                s.staleness[min(age, STALENESS_BINS - 1)] += 1
         s.n[N.trained] += row[G.kept]
         s.n[N.trained_groups] += 1
         s.n[N.trained_response] += row[G.response]
         s.n[N.trained_solved] += row[G.solved]
         if 0 < row[G.solved] < row[G.kept]:
             s.n[N.useful] += row[G.kept]
+        if wide is not None:
+            s.n[N.trained_resumed] += row[G.resumed]
+            row[G.state] = NO_GROUP
         free_group(s, g)
     s.n[N.trained_tokens] += tokens
     s.n[N.since_training] = 0
     s.n[N.training_groups] = batch
     if s.counts[C.freed_at_start]:
-        s.n[N.wip] -= batch
+        release_slots(s, batch)
     s.n[N.phase] = TRAINING
     seconds = s.rates[P.trainer_base_s] + tokens * s.rates[P.trainer_s_per_token]
     s.x[X.training_s] += seconds
@@ -672,7 +1806,15 @@ def start_training(s):
 
 
 @_inlined
-def trainer_event(s):
+def release_slots(s, batch):
+    """The WIP cap's slots of a batch, with those of its round that were given up."""
+    s.n[N.wip] -= batch + s.n[N.owed]
+    s.n[N.owed] = 0
+    s.n[N.hold_again] = 0
+
+
+@_inlined
+def trainer_event(s, wide):
     """A step ends (and its weights may be published), or the trainer has waited long enough."""
     s.x[X.trainer_at] = inf
     if s.n[N.phase] == WAITING:
@@ -682,7 +1824,7 @@ def trainer_event(s):
     step = s.n[N.step]
     note(s, TRAIN_END, step, s.n[N.training_groups], 0)
     if not s.counts[C.freed_at_start]:
-        s.n[N.wip] -= s.n[N.training_groups]
+        release_slots(s, s.n[N.training_groups])
     s.n[N.training_groups] = 0
     s.n[N.phase] = IDLE
     wait = 0.0
@@ -691,8 +1833,12 @@ def trainer_event(s):
     if step % s.counts[C.checkpoint_interval] == 0:
         wait += s.rates[P.checkpoint_s]
     if step % s.counts[C.sync_interval] == 0:
-        s.n[N.version] += 1
-        publish(s)
+        if wide is not None:
+            if publish_wide(s):
+                return  # it waits for the engines to drain
+        else:
+            s.n[N.version] += 1
+            publish(s)
         if s.counts[C.trainer_waits]:
             wait += s.rates[P.sync_s]
     if wait > 0.0:
@@ -708,22 +1854,120 @@ def publish(s):
     if pause <= 0.0:
         return
     for e in range(s.engines.shape[0]):
-        advance(s, e, s.x[X.now])
+        advance(s, e, s.x[X.now], None)
         s.clocks[e, F.resume] += pause
-        touch(s, e)
+        touch(s, e, None)
+
+
+@_called
+def publish_wide(s):
+    """New weights in each of the ways of stations.WeightSync. True where the trainer waits for a drain."""
+    s.n[N.opened_since_sync] = s.n[N.wip]
+    mode = s.counts[C.sync_mode]
+    if mode == DRAIN:
+        return start_drain(s)
+    s.n[N.version] += 1
+    now = s.x[X.now]
+    for e in range(s.engines.shape[0]):
+        advance_wide(s, e, now)
+        if mode == ABORT:
+            abort_residents(s, e)
+    if s.counts[C.rolling] and mode == IN_FLIGHT:
+        if s.n[N.rolling_at] < 0:
+            s.n[N.rolling_at] = 0
+            plan(s, now, ROLL * AGENDA_STEP)
+        else:
+            s.n[N.roll_again] = 1
+        return False
+    for e in range(s.engines.shape[0]):
+        take_weights(s, e)
+    for e in range(s.engines.shape[0]):
+        admit_wide(s, e)
+        touch_wide(s, e)
+    return False
+
+
+@_called
+def take_weights(s, e):
+    """One engine stands still; without its KV every resident is prefilled again."""
+    seconds = s.rates[P.sync_s]
+    if not s.counts[C.keeps_kv]:
+        seconds += s.clocks[e, F.context] * s.rates[P.prefill_s_per_token] * s.slowness[e]
+        while s.clocks[e, F.cached] > 0.0:
+            uncache(s, s.engines[e, E.cached_head])
+    s.clocks[e, F.resume] += seconds
+
+
+@_called
+def roll(s):
+    """The next engine of a rolling publication."""
+    e = s.n[N.rolling_at]
+    advance_wide(s, e, s.x[X.now])
+    take_weights(s, e)
+    touch_wide(s, e)
+    s.n[N.rolling_at] = e + 1
+    if e + 1 >= s.counts[C.engines]:
+        s.n[N.rolling_at] = 0 if s.n[N.roll_again] else -1
+        if not s.n[N.roll_again]:
+            return
+        s.n[N.roll_again] = 0
+    plan(s, s.x[X.now] + s.rates[P.sync_s], ROLL * AGENDA_STEP)
+
+
+@_called
+def start_drain(s):
+    """Nothing is admitted until the residents are done."""
+    now = s.x[X.now]
+    if s.counts[C.rolling]:
+        s.n[N.version] += 1
+    else:
+        s.n[N.draining] = 1
+    for e in range(s.engines.shape[0]):
+        s.engines[e, E.draining] = 1
+    waits = s.counts[C.trainer_waits] and not s.counts[C.rolling]
+    if waits:
+        s.n[N.phase] = DRAINING
+    for e in range(s.engines.shape[0]):
+        advance_wide(s, e, now)
+        drained(s, e)
+        admit_wide(s, e)
+        touch_wide(s, e)
+    return waits
+
+
+@_called
+def abort_residents(s, e):
+    """Every resident stops: with partial rollout it goes on afterwards, else it starts anew under the new weights."""
+    while s.engines[e, E.residents] > 0:
+        last = s.engines[e, E.residents] - 1
+        r = int(s.heap[e, 2 * last + 1])
+        interrupt(s, e, r, s.heap[e, 2 * last])
+        forget(s, r)
+        if s.counts[C.partial]:
+            release_box(s, r)
+            s.rollouts[r, R.state] = PAUSED
+            s.rollouts[r, R.flags] |= RESUMED
+            append(s, N.again_head, r)
+        else:
+            s.n[N.aborted] += 1
+            anew(s, r)
 
 
 # ---- events ----
 
 
 @_inlined
-def engine_event(s, e, many_turns):
+def engine_event(s, e, many_turns, wide):
     """The engine's next departure, or the next return to it."""
     now = s.x[X.now]
     s.n[N.handled] = e
     if s.clocks[e, F.departs] <= s.clocks[e, F.returns]:
-        departure(s, e, many_turns)
-        admit(s, e)
+        if wide is not None:
+            if s.engines[e, E.overflowing]:
+                overflow(s, e)
+                return
+        departure(s, e, many_turns, wide)
+        admit(s, e, wide)
         return
     r = int(s.outs[e, 1])
     size = s.engines[e, E.outside] - 1
@@ -733,16 +1977,44 @@ def engine_event(s, e, many_turns):
     if size > 0:
         sift(s.outs, e, size, s.outs[e, 2 * size], s.outs[e, 2 * size + 1])
     s.clocks[e, F.returns] = s.outs[e, 0] if size > 0 else inf
-    advance(s, e, now)
+    advance(s, e, now, wide)
+    if wide is not None:
+        if s.rollouts[r, R.state] != TOOL:
+            come_back(s, e, r)
+            return
     note(s, RETURNED, s.groups[s.rollouts[r, R.group], G.id], s.rollouts[r, R.member], e)
-    arrive(s, e, r)
+    arrive(s, e, r, wide)
+
+
+@_called
+def come_back(s, e, r):
+    """From a sandbox's start, the verifier, or over the link of a prefill pool."""
+    state = s.rollouts[r, R.state]
+    if state == STARTING:
+        s.n[N.boxes_starting] -= 1
+        s.x[X.box_wait_s] += s.x[X.now] - s.times[r, T.box]
+        if s.rollouts[r, R.flags] & BOX_FAILS:
+            s.n[N.boxes_failed] += 1
+            fail(s, r)
+        else:
+            arrive_wide(s, e, r)
+    elif state == VERIFYING:
+        s.n[N.judging] -= 1
+        start_verifying(s)
+        finish_wide(s, e, r)
+    else:
+        s.engines[e, E.reserved] -= 1
+        decode_prefilled(s, e, r)
 
 
 @_inlined
-def departure(s, e, many_turns):
+def departure(s, e, many_turns, wide):
     now = s.x[X.now]
     r = int(s.heap[e, 1])
     b = s.engines[e, E.residents]
+    if wide is not None:
+        if s.counts[C.lockstep] > 1 or s.counts[C.tenant]:
+            advance(s, e, now, wide)
     d = s.heap[e, 0] - s.clocks[e, F.clock]
     account(s, e, b, d, now - s.clocks[e, F.resume])
     s.clocks[e, F.clock] = s.heap[e, 0]
@@ -760,26 +2032,66 @@ def departure(s, e, many_turns):
     turn = s.rollouts[r, R.turn] + 1
     g = s.rollouts[r, R.group]
     note(s, TURN_END, s.groups[g, G.id], s.rollouts[r, R.member], e)
+    if wide is not None:
+        close_hole(s, e)
+        s.clocks[e, F.tax] = max(0.0, s.clocks[e, F.tax] - s.times[r, T.tax]) if b > 1 else 0.0
+        if s.engines[e, E.draining]:
+            drained(s, e)
+        if s.rollouts[r, R.flags] & DYING:
+            fail(s, r)
+            return
     if not many_turns or turn >= s.rollouts[r, R.turns]:
-        finish_rollout(s, e, r)
+        if wide is not None:
+            if s.counts[C.verified] and not s.rollouts[r, R.flags] & PRUNED:
+                want_verifier(s, r)
+                return
+            finish_wide(s, e, r)
+            return
+        finish_rollout(s, e, r, wide)
         return
-    gid, member = s.groups[g, G.id], s.rollouts[r, R.member]
+    gid, draw = s.groups[g, G.id], s.rollouts[r, R.draw]
+    if wide is not None:
+        s.rollouts[r, R.state] = TOOL
+        cache(s, e, r)
     if s.laws[TOOL_TOKEN_LAW, L.mean] > 0.0 or s.laws[TOOL_TOKEN_LAW, L.kind] != FIXED:
-        value = drawn(s, TOOL_TOKEN_LAW, uniform(s.n[N.key], TOOL_TOKENS, gid, member, turn), s.marks[g, H.score])
+        value = drawn(s, TOOL_TOKEN_LAW, uniform(s.n[N.key], TOOL_TOKENS, gid, draw, turn), s.marks[g, H.score])
         if s.laws[TOOL_TOKEN_LAW, L.shared_sigma] > 0.0:
             value *= exp(s.laws[TOOL_TOKEN_LAW, L.shared_sigma] * s.marks[g, H.score])
         s.rollouts[r, R.context] = context + tokens_of(s, TOOL_TOKEN_LAW, value)
-    draw_turn(s, r, g, turn)
-    seconds = quantile(s, TOOL_TIME_LAW, uniform(s.n[N.key], TOOL_TIME, gid, member, turn))
+    if wide is not None:
+        draw_turn_wide(s, r, g, turn)
+    else:
+        draw_turn(s, r, g, turn, wide)
+    seconds = quantile(s, TOOL_TIME_LAW, uniform(s.n[N.key], TOOL_TIME, gid, draw, turn))
     leave_engine_for(s, e, r, seconds)
 
 
+@_called
+def agenda_event(s):
+    """An event of no engine."""
+    what = int(s.agenda[0, 1])
+    size = s.n[N.planned] - 1
+    s.n[N.planned] = size
+    if size > 0:
+        sift(s.agenda, 0, size, s.agenda[0, 2 * size], s.agenda[0, 2 * size + 1])
+    kind, number = what // AGENDA_STEP, what % AGENDA_STEP
+    if kind == PREFILLED:
+        prefilled(s, number)
+    elif kind == POOL_FREE:
+        pool_start(s, number)
+    elif kind == BOX_GONE:
+        s.n[N.boxes_live] -= 1
+        start_boxes(s)
+    else:
+        roll(s)
+
+
 @_inlined
-def settle(s, many_turns):
+def settle(s, many_turns, wide):
     """What follows at once from an event: training starts, rollouts are dispatched, the engine is worked out anew."""
-    if s.n[N.phase] == IDLE and s.n[N.ring_count] >= s.counts[C.batch_groups]:
-        start_training(s)
-    fill(s, many_turns)
+    if s.n[N.phase] == IDLE and batch_ready(s, wide):
+        start_training(s, wide)
+    fill(s, many_turns, wide)
     e = s.n[N.loose]
     if e >= 0:
         s.n[N.loose] = -1
@@ -789,7 +2101,9 @@ def settle(s, many_turns):
         s.n[N.handled] = -1
         if s.n[N.hole] == e:
             close_hole(s, e)
-        touch(s, e)
+        if s.engines[e, E.residents] == 0:
+            stand_still(s, e, wide)
+        touch(s, e, wide)
 
 
 @_inlined
@@ -803,37 +2117,43 @@ def pass_time(s, until):
     s.x[X.area_ring] += dt * s.n[N.ring_count]
 
 
-@_called
-def stop(s, reason):
-    s.n[N.stopped] = reason
-    return DONE
-
-
-def _build(many_turns: bool, stamp: int) -> Compiled:
-    def run(s, until_s, until_step):
+def _build(many_turns: bool, wide: int | None, stamp: int) -> Compiled:
+    def run(addresses, until_s, until_step):
+        s = _state_at(addresses)
         s.n[N.stamp] = stamp
+        if s.n[N.stopped] > LAST_CURABLE:
+            return DONE
         s.n[N.stopped] = RUNNING
         s.n[N.need_room] = 0
-        settle(s, many_turns)
+        settle(s, many_turns, wide)
         while s.n[N.need_room] == 0:
-            if s.n[N.step] >= until_step:
+            if s.n[N.step] >= until_step or s.n[N.stopped]:
                 return DONE
             at, trainer_at = s.tree[2], s.x[X.trainer_at]
             soonest = min(at, trainer_at)
-            if soonest > until_s:
-                pass_time(s, until_s)
+            planned = inf
+            if wide is not None:
+                if s.n[N.planned] > 0:
+                    planned = s.agenda[0, 0]
+                    soonest = min(soonest, planned)
+            if soonest > until_s or soonest == inf:
+                if soonest == inf:
+                    s.n[N.stopped] = NO_EVENT
+                if until_s < inf:
+                    pass_time(s, until_s)
                 return DONE
-            if soonest == inf:
-                return stop(s, NO_EVENT)
             if s.n[N.phase] == IDLE and s.n[N.since_training] > STARVED_BATCHES * s.counts[C.batch_groups]:
-                return stop(s, STARVED)
+                s.n[N.stopped] = STARVED
+                return DONE
             s.n[N.events] += 1
             pass_time(s, soonest)
-            if at <= trainer_at:
-                engine_event(s, int(s.tree[3]), many_turns)
+            if planned <= soonest:
+                agenda_event(s)
+            elif at <= trainer_at:
+                engine_event(s, int(s.tree[3]), many_turns, wide)
             else:
-                trainer_event(s)
-            settle(s, many_turns)
+                trainer_event(s, wide)
+            settle(s, many_turns, wide)
         return GROW
 
     return run
@@ -847,15 +2167,17 @@ def _cached(function: Compiled) -> Compiled:
         return njit(**_OPTIONS)(function)
 
 
-def _advance_all(s):
+def _advance_all(addresses):
+    s = _state_at(addresses)
     for e in range(s.engines.shape[0]):
-        advance(s, e, s.x[X.now])
+        advance_wide(s, e, s.x[X.now])
 
 
-def _touch_all(s):
+def _touch_all(addresses):
+    s = _state_at(addresses)
     for e in range(s.engines.shape[0]):
-        admit(s, e)
-        touch(s, e)
+        admit_wide(s, e)
+        touch_wide(s, e)
         replay(s.loads, e, float(s.engines[e, E.in_flight]) if s.engines[e, E.active] else inf)
 
 
@@ -865,8 +2187,9 @@ def _stamp() -> int:
     return crc32(repr([(code.co_code, code.co_consts) for code in kept]).encode())
 
 
-ONE_TURN = _cached(_build(False, _stamp()))
-MANY_TURNS = _cached(_build(True, _stamp()))
+ONE_TURN = _cached(_build(False, None, _stamp()))
+MANY_TURNS = _cached(_build(True, None, _stamp()))
+WIDE = _cached(_build(True, 1, _stamp()))
 ADVANCE_ALL = _cached(_advance_all)
 TOUCH_ALL = _cached(_touch_all)
 
@@ -886,7 +2209,7 @@ def _tree(leaves: int) -> Any:
 def _law_rows(made: Parameters) -> tuple[Any, Any, Any]:
     listed = [getattr(made.laws, f.name) for f in fields(made.laws)]
     most = max(1, *(len(law.pairs) for law in listed))
-    rows, pairs = np.zeros((len(listed), len(L))), np.zeros((len(listed), most, 2))
+    rows, pairs = np.zeros((len(listed), len(L))), np.zeros((len(listed), 2 * most))
     for i, law in enumerate(listed):
         roots = (sqrt(law.shared_frac), sqrt(1.0 - law.shared_frac))
         rows[i] = (
@@ -900,7 +2223,7 @@ def _law_rows(made: Parameters) -> tuple[Any, Any, Any]:
             len(law.pairs),
         )
         for j, pair in enumerate(law.pairs):
-            pairs[i, j] = pair
+            pairs[i, 2 * j : 2 * j + 2] = pair
     return rows, np.array([law.table for law in listed]), pairs
 
 
@@ -917,15 +2240,17 @@ def _parameter_arrays(made: Parameters) -> dict[str, Any]:
     }
 
 
-def fresh(made: Parameters, seed: int, trace_rows: int = 0) -> State:
-    """A job at time 0: nothing dispatched, version 0."""
-    state = _blank(made, seed, trace_rows)
+def fresh(made: Parameters, seed: int, trace_rows: int = 0, wide: bool = False) -> State:
+    """A job at time 0: nothing dispatched, version 0. `wide` takes the widest variant where another would do."""
+    wide = wide or not made.plain
+    state = _blank(made, seed, trace_rows, wide)
+    state.n[N.wide] = int(wide)
     state.engines[:, E.active] = 1
-    TOUCH_ALL(state)
+    TOUCH_ALL(_handed(state))
     return state
 
 
-def _blank(made: Parameters, seed: int, trace_rows: int = 0) -> State:
+def _blank(made: Parameters, seed: int, trace_rows: int = 0, wide: bool = False) -> State:
     counts = made.counts
     engines, slots = counts.engines, counts.slots
     rollouts = counts.in_flight_limit
@@ -933,21 +2258,22 @@ def _blank(made: Parameters, seed: int, trace_rows: int = 0) -> State:
     outs = rollouts // engines + 2
     n, x = np.zeros(len(N), np.int64), np.zeros(len(X))
     n[N.key] = np.uint64(streams.seed_key(seed)).astype(np.int64)
-    n[N.open_group] = n[N.loose] = n[N.hole] = n[N.handled] = -1
+    n[N.open_group] = n[N.loose] = n[N.hole] = n[N.handled] = n[N.rolling_at] = -1
     n[N.free_rollouts], n[N.free_groups] = rollouts, groups
     x[X.trainer_at] = inf
-    return State(
+    return _addressed(
+        addresses=np.zeros(3 * len(State._fields), np.int64),
         **_parameter_arrays(made),
         n=n,
         x=x,
         clocks=_idle_clocks(engines),
-        engines=np.zeros((engines, LINE), np.int64),
+        engines=np.zeros((engines, TWO_LINES), np.int64),
         heap=np.zeros((engines, 2 * slots + 2)),
         outs=np.zeros((engines, 2 * outs)),
         tree=_tree(engines),
         loads=_tree(engines),
-        rollouts=np.zeros((rollouts, TWO_LINES), np.int64),
-        times=np.zeros((rollouts, len(T))),
+        rollouts=np.zeros((rollouts, TWO_LINES), np.int32),
+        times=np.zeros((rollouts, LINE)),
         groups=np.zeros((groups, TWO_LINES), np.int64),
         marks=np.zeros((groups, LINE)),
         versions=np.zeros((groups, counts.members_started), np.int64),
@@ -957,7 +2283,36 @@ def _blank(made: Parameters, seed: int, trace_rows: int = 0) -> State:
         staleness=np.zeros(STALENESS_BINS, np.int64),
         latency=np.zeros(TIME_BINS, np.int64),
         trace=np.zeros((trace_rows, 5)),
+        **_wide_arrays(made, groups if wide else 0),
     )
+
+
+def _wide_arrays(made: Parameters, groups: int) -> dict[str, Any]:
+    """What only the widest variant uses; of the least size for no groups."""
+    counts = made.counts
+    pool = np.zeros((max(1, counts.prefill_engines), LINE), np.int64)
+    pool[:, Q.busy] = -1
+    leaks = counts.sandbox_limit if counts.sandbox_limit < NEVER else 0
+    return {
+        "members": np.full((max(1, groups), counts.members_started), -1, np.int64),
+        "order": np.zeros(max(1, 2 * groups), np.int64),
+        "rounds": np.zeros(ROUNDS if groups else 1, np.int64),
+        "pool": pool,
+        "pool_kv": np.zeros((len(pool), 2)),
+        "agenda": np.zeros((1, 2 * (4 * len(pool) + counts.in_flight_limit + leaks + 16))),
+    }
+
+
+def _addressed(**arrays: Any) -> State:
+    state = State(**arrays)
+    for i, array in enumerate(state):
+        state.addresses[3 * i : 3 * i + 1 + array.ndim] = (array.ctypes.data, *array.shape)
+    return state
+
+
+def _replaced(state: State, **arrays: Any) -> State:
+    """With other arrays in the place of some. Its table of addresses is its own."""
+    return _addressed(**{**state._asdict(), **arrays, "addresses": np.zeros_like(state.addresses)})
 
 
 def _idle_clocks(engines: int) -> Any:
@@ -967,11 +2322,10 @@ def _idle_clocks(engines: int) -> Any:
 
 
 def _wider(old: Any, shape: tuple[int, ...], fill: float = 0) -> Any:
-    """A copy inside a larger array."""
+    """A copy inside a larger array (or the part that fits)."""
     new = np.full(shape, fill, old.dtype)
-    new[tuple(slice(0, min(a, b)) for a, b in zip(old.shape, shape, strict=True))] = old[
-        tuple(slice(0, b) for b in shape)
-    ]
+    kept = tuple(slice(0, min(a, b)) for a, b in zip(old.shape, shape, strict=True))
+    new[kept] = old[kept]
     return new
 
 
@@ -983,27 +2337,54 @@ def _more_free(stack: Any, free: int, old: int, new: int) -> tuple[Any, int]:
     return grown, free + new - old
 
 
-def with_room(s: State, groups: int, rollouts: int, members: int, outs: int) -> State:
+class Room(NamedTuple):
+    """Sizes of the arrays that may have to grow."""
+
+    groups: int
+    rollouts: int
+    members: int
+    outs: int
+    order: int
+
+
+def room_of(s: State) -> Room:
+    return Room(len(s.groups), len(s.rollouts), s.versions.shape[1], s.outs.shape[1] // 2, len(s.order))
+
+
+def with_room(s: State, wanted: Room) -> State:
     """The same job in arrays of at least these sizes."""
-    old_groups, old_rollouts = len(s.groups), len(s.rollouts)
-    groups, rollouts = max(groups, old_groups), max(rollouts, old_rollouts)
-    members, outs = max(members, s.versions.shape[1]), max(outs, s.outs.shape[1] // 2)
-    free_groups, s.n[N.free_groups] = _more_free(s.free_groups, s.n[N.free_groups], old_groups, groups)
-    free_rollouts, s.n[N.free_rollouts] = _more_free(s.free_rollouts, s.n[N.free_rollouts], old_rollouts, rollouts)
-    ring = np.zeros(groups, np.int64)
-    ring[:old_groups] = np.roll(s.ring, -s.n[N.ring_head])
+    old = room_of(s)
+    new = Room(*(max(a, b) for a, b in zip(old, wanted, strict=True)))
+    free_groups, s.n[N.free_groups] = _more_free(s.free_groups, s.n[N.free_groups], old.groups, new.groups)
+    free_rollouts, s.n[N.free_rollouts] = _more_free(s.free_rollouts, s.n[N.free_rollouts], old.rollouts, new.rollouts)
+    ring = np.zeros(new.groups, np.int64)
+    ring[: old.groups] = np.roll(s.ring, -s.n[N.ring_head])
     s.n[N.ring_head] = 0
-    return s._replace(
-        groups=_wider(s.groups, (groups, TWO_LINES)),
-        marks=_wider(s.marks, (groups, LINE)),
-        versions=_wider(s.versions, (groups, members)),
-        rollouts=_wider(s.rollouts, (rollouts, TWO_LINES)),
-        times=_wider(s.times, (rollouts, len(T))),
-        outs=_wider(s.outs, (len(s.outs), 2 * outs)),
+    return _replaced(
+        s, 
+        groups=_wider(s.groups, (new.groups, TWO_LINES)),
+        marks=_wider(s.marks, (new.groups, LINE)),
+        versions=_wider(s.versions, (new.groups, new.members)),
+        members=_wider(s.members, (new.groups if s.n[N.wide] else 1, new.members), -1),
+        order=_unrolled(s, new.order),
+        rollouts=_wider(s.rollouts, (new.rollouts, TWO_LINES)),
+        times=_wider(s.times, (new.rollouts, LINE)),
+        outs=_wider(s.outs, (len(s.outs), 2 * new.outs)),
+        agenda=_wider(s.agenda, (1, max(s.agenda.shape[1], 4 * new.rollouts))),
         free_groups=free_groups,
         free_rollouts=free_rollouts,
         ring=ring,
     )
+
+
+def _unrolled(s: State, size: int) -> Any:
+    """The order of dispatch in a ring of this size; places keep their numbers."""
+    if size == len(s.order):
+        return s.order
+    grown = np.zeros(size, np.int64)
+    for place in range(s.n[N.order_head], s.n[N.order_tail]):
+        grown[place % size] = s.order[place % len(s.order)]
+    return grown
 
 
 MOST_GROUPS = 1 << 18
@@ -1017,36 +2398,57 @@ def _most_groups(counts: Counts) -> int:
 
 def advanced(s: State, made: Parameters, until_s: float = inf, until_step: int = NEVER) -> State:
     """Run up to a time or a step. Comes back with larger arrays where the job needed more room."""
-    run = ONE_TURN if made.one_turn else MANY_TURNS
-    while run(s, until_s, until_step) == GROW:
+    narrow = ONE_TURN if made.one_turn else MANY_TURNS
+    run = WIDE if s.n[N.wide] else narrow
+    while run(_handed(s), until_s, until_step) == GROW:
         if len(s.groups) > _most_groups(made.counts):
             s.n[N.stopped] = NO_ROOM
             return s
-        outs = s.outs.shape[1] // 2
-        groups = len(s.groups) * (2 if s.n[N.free_groups] == 0 else 1)
-        s = with_room(s, groups, len(s.rollouts), s.versions.shape[1], outs + (outs >> 1) + 1)
+        room = room_of(s)
+        s = with_room(
+            s,
+            Room(
+                groups=room.groups * (2 if s.n[N.free_groups] == 0 else 1),
+                rollouts=room.rollouts * (2 if s.n[N.free_rollouts] == 0 else 1),
+                members=room.members,
+                outs=room.outs + (room.outs >> 1) + 1,
+                order=room.order * (2 if s.n[N.order_tail] - s.n[N.order_head] >= room.order else 1),
+            ),
+        )
     return s
 
 
 def changed(s: State, made: Parameters) -> State:
     """The same job under other parameters from now on: engines come at once, or are drained and left alone."""
-    ADVANCE_ALL(s)
-    counts = made.counts
-    rollouts = max(counts.in_flight_limit, len(s.rollouts))
-    s = with_room(s, len(s.groups), rollouts, counts.members_started, rollouts // counts.engines + 2)
+    ADVANCE_ALL(_handed(s))
+    if not made.plain and not s.n[N.wide]:
+        s = _widened(s, made)
+    counts, room = made.counts, room_of(s)
+    rollouts = max(counts.in_flight_limit, room.rollouts)
+    outs = rollouts // counts.engines + 2
+    s = with_room(s, room._replace(rollouts=rollouts, members=counts.members_started, outs=outs))
     s = _with_engines(s, max(counts.engines, len(s.engines)), max(2 * counts.slots + 2, s.heap.shape[1]))
-    s = s._replace(**_parameter_arrays(made))
+    s = _replaced(
+        s, **_parameter_arrays(made))
+    most = max(counts.slots, int(s.engines[:, E.residents].max()))
+    slope = s.step_s[-1] - s.step_s[-2]
+    extra = s.step_s[-1] + max(0.0, slope) * np.arange(1, most + 1 - counts.slots)
+    slowness = np.resize(s.slowness, len(s.engines))
+    s = _replaced(
+        s, step_s=np.concatenate([s.step_s, extra]), slowness=slowness)
     s.engines[:, E.active] = np.arange(len(s.engines)) < counts.engines
-    TOUCH_ALL(s)
+    TOUCH_ALL(_handed(s))
     return s
 
 
 def _with_engines(s: State, engines: int, heap_width: int) -> State:
     clocks = _idle_clocks(engines)
     clocks[: len(s.clocks)] = s.clocks
-    return s._replace(
+    clocks[len(s.clocks) :, F.resume] = s.x[X.now]
+    return _replaced(
+        s, 
         clocks=clocks,
-        engines=_wider(s.engines, (engines, LINE)),
+        engines=_wider(s.engines, (engines, TWO_LINES)),
         heap=_wider(s.heap, (engines, heap_width)),
         outs=_wider(s.outs, (engines, s.outs.shape[1])),
         tree=_tree(engines),
@@ -1054,20 +2456,69 @@ def _with_engines(s: State, engines: int, heap_width: int) -> State:
     )
 
 
+def _widened(s: State, made: Parameters) -> State:
+    """A plain job's state as the widest variant keeps it."""
+    s.n[N.wide] = 1
+    s = _replaced(
+        s, **_wide_arrays(made, len(s.groups)))
+    s = _replaced(
+        s, members=_wider(s.members, (len(s.groups), max(s.versions.shape[1], s.members.shape[1])), -1))
+    live, resident, outside, queued = _places(s)
+    s.rollouts[resident, R.state], s.rollouts[outside, R.state], s.rollouts[queued, R.state] = RESIDENT, TOOL, QUEUED
+    s.rollouts[:, R.flags] = s.rollouts[:, R.cached] = 0
+    for r in live:
+        s.members[s.rollouts[r, R.group], s.rollouts[r, R.member]] = r
+    s.groups[:, G.state] = OPEN
+    s.groups[s.free_groups[: s.n[N.free_groups]], G.state] = NO_GROUP
+    s.groups[_buffered(s), G.state] = READY
+    s.groups[:, G.resumed] = s.groups[:, G.round] = 0
+    s.n[N.opened_since_sync] = s.n[N.wip]
+    return s
+
+
+def _members_of(heaps: Any, sizes: Any) -> Any:
+    inside = np.arange(heaps.shape[1] // 2)[None, :] < sizes[:, None]
+    return heaps[:, 1 : 2 * inside.shape[1] : 2][inside].astype(np.int64)
+
+
+def _places(s: State) -> tuple[Any, Any, Any, Any]:
+    """Rollouts in flight; resident; outside; in an engine's queue."""
+    resident = _members_of(s.heap, s.engines[:, E.residents])
+    outside = _members_of(s.outs, s.engines[:, E.outside])
+    queued = []
+    for e in np.flatnonzero(s.engines[:, E.queued]):
+        r = int(s.engines[e, E.queue_head])
+        for _ in range(s.engines[e, E.queued]):
+            queued.append(r)
+            r = int(s.rollouts[r, R.next])
+    free = np.zeros(len(s.rollouts), bool)
+    free[s.free_rollouts[: s.n[N.free_rollouts]]] = True
+    free[_paused(s)] = True
+    return np.flatnonzero(~free), resident, outside, np.array(queued, np.int64)
+
+
+def _paused(s: State) -> Any:
+    listed, r = [], int(s.n[N.again_head])
+    for _ in range(s.n[N.agains]):
+        listed.append(r)
+        r = int(s.rollouts[r, R.next])
+    return np.array(listed, np.int64)
+
+
+def _buffered(s: State) -> Any:
+    """Slots of finished groups that wait for the trainer."""
+    if s.counts[C.in_order]:
+        return np.flatnonzero(s.groups[:, G.state] == READY)
+    return s.ring[(s.n[N.ring_head] + np.arange(s.n[N.ring_count])) % len(s.ring)]
+
+
 def gauges(s: State) -> dict[str, Any]:
     """What is where, and since when (for Little's law as an identity of the path)."""
     now = float(s.x[X.now])
-    live = np.ones(len(s.rollouts), bool)
-    live[s.free_rollouts[: s.n[N.free_rollouts]]] = False
-    resident = _members(s.heap, s.engines[:, E.residents])
-    outside = _members(s.outs, s.engines[:, E.outside])
-    queued = np.setdiff1d(np.flatnonzero(live), np.concatenate([resident, outside]))
-    places = (s.n[N.ring_head] + np.arange(s.n[N.ring_count])) % len(s.ring)
-    ring = s.ring[places]
-    ages = {
-        name: float((now - s.times[who, T.entered]).sum())
-        for name, who in (("resident", resident), ("outside", outside), ("queued", queued))
-    }
+    live, resident, outside, queued = _places(s)
+    ring, paused = _buffered(s), _paused(s)
+    stations = {"resident": resident, "outside": outside, "queued": queued}
+    ages = {name: float((now - s.times[who, T.entered]).sum()) for name, who in stations.items()}
     ages["in_flight"] = float((now - s.times[live, T.dispatched]).sum())
     ages["ring"] = float((now - s.marks[ring, H.ready]).sum())
     return {
@@ -1075,6 +2526,7 @@ def gauges(s: State) -> dict[str, Any]:
         "resident": len(resident),
         "outside": len(outside),
         "queued": len(queued),
+        "paused": int((s.rollouts[paused, R.turn] >= 0).sum()),
         "waiting": int(s.n[N.waiting]),
         "buffered": int(s.groups[ring, G.kept].sum()),
         "buffered_groups": len(ring),
@@ -1082,29 +2534,24 @@ def gauges(s: State) -> dict[str, Any]:
     }
 
 
-def _members(heaps: Any, sizes: Any) -> Any:
-    inside = np.arange(heaps.shape[1] // 2)[None, :] < sizes[:, None]
-    return heaps[:, 1 : 2 * inside.shape[1] : 2][inside].astype(np.int64)
-
-
-def _arguments() -> tuple[Any, ...]:
-    """What the engine is called with, for the smallest job."""
+def _smallest() -> State:
+    """The state of a job that does next to nothing."""
     workload = Workload(Lengths(1.0), Lengths(1.0))
     stations = Stations(Engine(affine(1.0, 0.0), 1), Trainer(1.0, 0.0))
     knobs = Setpoints(gpus_trainer=1, engines=1, batch_rollouts=1)
-    return _blank(parameters(Job(Topology(), stations, workload, knobs)), 0), inf, 0
+    return _blank(parameters(Job(Topology(), stations, workload, knobs)), 0, 0, True)
 
 
-def _entries() -> dict[Any, tuple[Any, ...]]:
-    """The compiled functions with arguments that do next to nothing."""
-    state, until_s, until_step = _arguments()
-    job = (state, until_s, until_step)
-    return {ADVANCE_ALL: (state,), TOUCH_ALL: (state,), ONE_TURN: job, MANY_TURNS: job}
+def _entries(state: State) -> dict[Any, tuple[Any, ...]]:
+    """The compiled functions with arguments for them; they are only good as long as the state lives."""
+    handed = _handed(state)
+    job = (handed, inf, 0)
+    return {ADVANCE_ALL: (handed,), TOUCH_ALL: (handed,), ONE_TURN: job, MANY_TURNS: job, WIDE: job}
 
 
 def is_warm() -> bool:
     """Whether every variant is compiled, in this process or on disk (then it is loaded)."""
-    return all(_is_ready(function, arguments) for function, arguments in _entries().items())
+    return all(_is_ready(function, arguments) for function, arguments in _entries(_smallest()).items())
 
 
 def _is_ready(function: Any, arguments: tuple[Any, ...]) -> bool:
@@ -1116,5 +2563,6 @@ def _is_ready(function: Any, arguments: tuple[Any, ...]) -> bool:
 
 def warm_up() -> None:
     """Compile, or load, every variant."""
-    for function, arguments in _entries().items():
+    state = _smallest()
+    for function, arguments in _entries(state).items():
         function(*arguments)

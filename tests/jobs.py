@@ -31,6 +31,14 @@ def with_work(job: Job, **work: object) -> Job:
     return replace(job, workload=replace(job.workload, **work))
 
 
+def with_engine(job: Job, **engine: object) -> Job:
+    return with_stations(job, engine=replace(job.stations.engine, **engine))
+
+
+def with_knobs(job: Job, **knobs: object) -> Job:
+    return replace(job, setpoints=replace(job.setpoints, **knobs))
+
+
 def capped(job: Job, groups: int, freed_at_start: bool = False) -> Job:
     return with_stations(job, admission=Admission(Plug.WIP_CAP, groups, freed_at_start))
 

@@ -38,6 +38,11 @@ class Case:
         return 1.0 / max(1e-9, 1.0 - self.failure_frac)
 
     @property
+    def work(self) -> float:
+        """Rollouts' worth of engine time per rollout finished: a lost one breaks off half-way on average."""
+        return 1.0 + 0.5 * (self.attempts - 1.0)
+
+    @property
     def oversampled(self) -> bool:
         layout = self.layout
         return layout.members > layout.group_size or layout.round_groups > layout.batch_groups

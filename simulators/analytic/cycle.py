@@ -7,7 +7,9 @@ slots are started and B of them have finished, so the groups that still run, in 
 
 with D the time of a group. For large W this is Little's law, W/X = E[D] + T/2 (+ T_train). At W = B it is the serial
 job, which waits for the last group of B: the right side is then exp(-Euler)/B, the share that is over at the mean
-maximum of B exponential tails. Where slots of engines are short a batch starts over a while, not at once.
+maximum of B exponential tails. In order of admission it is that too, with tau = W/B T (- T_train): the next batch was
+dispatched W/B periods ago, and all groups before its last must be done. Where slots of engines are short a batch
+starts over a while, not at once.
 """
 
 import math
@@ -30,6 +32,10 @@ class Release:
     limit_groups: float
     train_s: float
     freed_at_start: bool
+    in_order: bool = False
+    """Batches are trained in the order of admission: the one that starts next was dispatched W/B periods ago."""
+    dropped: float = 0.0
+    """Groups that the filter drops per group trained, where their slots stay taken until the period is over."""
     spread_s: float = 0.0
     """Seconds over which groups are dispatched for which there is no room at once."""
     spread_frac: float = 0.0
@@ -53,8 +59,19 @@ def over_spread(group: Curve, x: float, release: Release) -> float:
 
 
 def running_share(group: Curve, release: Release, period_s: float) -> float:
-    """Groups, in batches, that still run when B of W have finished, if the period were `period_s`."""
-    x = period_s if release.freed_at_start else max(0.0, period_s - release.train_s)
+    """Groups, in batches, that still run when B of W have finished, if the period were `period_s`.
+
+    In order: those of the batch that is to be trained, and of all before it.
+    """
+    periods = release.limit_groups / release.batch_groups if release.in_order else 1.0
+    x = max(0.0, periods * period_s - (0.0 if release.freed_at_start else release.train_s))
+    if release.dropped > 0.0:
+        return _sum(group, release, x, period_s) + release.dropped * _sum(group, release, 0.0, period_s)
+    return _sum(group, release, x, period_s)
+
+
+def _sum(group: Curve, release: Release, x: float, period_s: float) -> float:
+    """Sum over j of P(D > x + j T)."""
     total = 0.0
     for _ in range(TERMS):
         over = over_spread(group, x, release)
@@ -68,7 +85,8 @@ def running_share(group: Curve, release: Release, period_s: float) -> float:
 
 def capped_period(group: Curve, release: Release) -> float:
     """Solves the equation above, in the logarithm of T (Illinois' regula falsi)."""
-    wanted = max(release.limit_groups / release.batch_groups - 1.0, 0.0) + LAST_OF_BATCH / release.batch_groups
+    left = 0.0 if release.in_order else max(release.limit_groups / release.batch_groups - 1.0, 0.0)
+    wanted = left + LAST_OF_BATCH / release.batch_groups
     floor = 0.0 if release.freed_at_start else release.train_s
     guess = math.log((group.mean + release.spread_s + floor) / (wanted + 0.5))
     low, high = guess - 0.4, guess + 0.4
@@ -100,9 +118,12 @@ def _gap(group: Curve, release: Release, log_period: float, wanted: float) -> fl
     return math.log(max(share, 1e-9) / wanted)
 
 
-def early_in_flight(rollout: Curve, release: Release, period_s: float) -> float:
-    """Rollouts in flight per rollout of a batch, averaged between the freeing and the start of training."""
-    length = period_s if release.freed_at_start else max(period_s - release.train_s, 1e-9)
+def met_in_flight(rollout: Curve, period_s: float, last_s: float) -> float:
+    """Rollouts in flight, per rollout of a batch, that a group meets: the average over its life.
+
+    Over a whole period, where groups live that long: then it is Little's law.
+    """
+    length = min(period_s, last_s)
     total, x = 0.0, 0.0
     for _ in range(TERMS):
         total += rollout.at_most(x + length) - rollout.at_most(x)

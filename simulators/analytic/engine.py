@@ -14,6 +14,10 @@ from simulators.stations import StepTime
 
 EXACT_UP_TO = 400
 """Rollouts of one engine; beyond, the mean field is as good and quicker."""
+LEAST_RUNNING = 0.02
+"""However often weights come, engines run this share of the time: below it the formulas mean nothing."""
+CYCLES, CYCLE_STEPS = 3, 12
+"""Of stopping and going, until the state repeats; steps in each of the two phases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,18 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
+class Stops:
+    """Engines stand still for `lost_s` out of every `every_s` seconds."""
+
+    lost_s: float = 0.0
+    every_s: float = math.inf
+
+    @property
+    def running_frac(self) -> float:
+        return max(LEAST_RUNNING, 1.0 - self.lost_s / self.every_s)
+
+
+@dataclass(frozen=True, slots=True)
 class Flow:
     """Steady state of one engine."""
 
@@ -37,6 +53,37 @@ class Flow:
     queueing: float
     paused: float
     """In tools or other delays."""
+
+    def times(self, ratio: float, population: float) -> "Flow":
+        """That much faster, with as many more in the pauses."""
+        paused = min(population, self.paused * ratio)
+        here = (population - paused) / max(1e-12, population - self.paused)
+        return Flow(self.turns_per_s * ratio, self.residents * here, self.queueing * here, paused)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One engine: seconds of a step, what a turn asks, how many may be resident, how fast it is among its like."""
+
+    step: StepTime
+    demand: Demand
+    slots: float
+    speed: float = 1.0
+
+    def turn_rate(self, present: float) -> float:
+        """Turns per second with that many at the engine."""
+        return self.speed * turn_rate(self.step, self.demand, min(present, self.slots))
+
+    def mean_field(self, population: float, pause_s: float, running_frac: float) -> float:
+        """Turns per second where what leaves is what returns: running x mu(R) = (n - R) / Z."""
+        low, high = 0.0, population
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            if running_frac * self.turn_rate(middle) < (population - middle) / pause_s:
+                low = middle
+            else:
+                high = middle
+        return (population - low) / pause_s
 
 
 def iteration_s(step: StepTime, residents: float, context_tokens: float) -> float:
@@ -66,13 +113,23 @@ def _turn_times(step: StepTime, demand: Demand, slots: int) -> tuple[float, ...]
     return tuple(-math.log(turn_rate(step, demand, j)) for j in range(1, slots + 1))
 
 
-def flow(step: StepTime, demand: Demand, slots: float, population: float, pause_s: float) -> Flow:
-    """One engine that holds `population` rollouts, each pausing `pause_s` between turns."""
+def flow(server: Server, population: float, pause_s: float, stops: Stops) -> Flow:
+    """One engine that holds `population` rollouts, each pausing `pause_s` between turns; in real seconds."""
     if population <= 0.0:
         return Flow(0.0, 0.0, 0.0, 0.0)
+    pace = stops.running_frac * server.speed
     if pause_s <= 0.0:
-        residents = min(population, slots)
-        return Flow(turn_rate(step, demand, residents), residents, population - residents, 0.0)
+        residents = min(population, server.slots)
+        rate = pace * turn_rate(server.step, server.demand, residents)
+        return Flow(rate, residents, population - residents, 0.0)
+    found = _steady(server, population, pause_s * pace)
+    slowed = Flow(found.turns_per_s * pace, found.residents, found.queueing, found.paused)
+    return stopped_flow(slowed, server, population, pause_s, stops)
+
+
+def _steady(server: Server, population: float, pause_s: float) -> Flow:
+    """In seconds of the running engine."""
+    step, demand, slots = server.step, server.demand, server.slots
     if population > EXACT_UP_TO or slots < 1.0:
         return _mean_field(step, demand, slots, population, pause_s)
     below = math.floor(population)
@@ -127,18 +184,28 @@ def _mean_field(step: StepTime, demand: Demand, slots: float, population: float,
     return Flow(turn_rate(step, demand, residents), residents, low - residents, population - low)
 
 
-def population_for(step: StepTime, demand: Demand, slots: float, turns_per_s: float, pause_s: float) -> float:
-    """Rollouts that one engine must hold to do that many turns per second; inf where it cannot."""
-    high = 1.0
-    while flow(step, demand, slots, high, pause_s).turns_per_s < turns_per_s:
-        high *= 2.0
-        if high > 1e6:
-            return math.inf
-    low = 0.0
-    for _ in range(30):
-        middle = 0.5 * (low + high)
-        if flow(step, demand, slots, middle, pause_s).turns_per_s < turns_per_s:
-            low = middle
-        else:
-            high = middle
-    return high
+def stopped_flow(steady: Flow, server: Server, population: float, pause_s: float, stops: Stops) -> Flow:
+    """A steady flow corrected for stops that are long against a turn: returning rollouts pile up, then drain.
+
+    dR/dt = (n - R) / Z - on x mu(R), followed for a few cycles; the ratio to its mean field (stops in no time) corrects
+    the exact steady flow. Each step is exact for a rate that is constant over it, so any length is stable.
+    """
+    if stops.lost_s <= 0.0 or pause_s <= 0.0 or population <= 0.0:
+        return steady
+    running = stops.running_frac
+    phases = ((1.0, stops.every_s * running / CYCLE_STEPS), (0.0, stops.every_s * (1.0 - running) / CYCLE_STEPS))
+    present = population - steady.paused
+    returned = 0.0
+    for _ in range(CYCLES):
+        returned = 0.0
+        for on, step_s in phases:
+            for _ in range(CYCLE_STEPS):
+                leaving = on * server.turn_rate(present) / max(present, 1e-9)
+                rate = 1.0 / pause_s + leaving
+                target = population / pause_s / rate
+                decay = math.exp(-rate * step_s)
+                area = target * step_s + (present - target) * (1.0 - decay) / rate
+                present = target + (present - target) * decay
+                returned += (population * step_s - area) / pause_s
+    ratio = returned / stops.every_s / server.mean_field(population, pause_s, running)
+    return steady.times(ratio, population)

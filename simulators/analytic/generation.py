@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from simulators.analytic.case import Case
-from simulators.analytic.engine import Demand, Flow, flow, iteration_s
+from simulators.analytic.engine import Demand, Flow, Server, Stops, flow, iteration_s
 from simulators.analytic.prefill import prefill_pause_s
 from simulators.queueing.order_statistics import Mixture
 from simulators.stations import Engine, StepTime
@@ -27,6 +27,8 @@ class Generation:
     rollout_s: float
     wait_s: float
     """Of a rollout before it may start: for a sandbox, or behind a limit on starts."""
+    running_frac: float
+    """Share of the time in which engines work."""
     hit_frac: float
     """Share of paused context that the prefix cache still holds."""
 
@@ -97,71 +99,71 @@ def hit_frac(case: Case, residents: float, paused: float) -> float:
     return max(0.0, min(1.0, free / (paused * case.rollout.resumed_context())))
 
 
-def generate(case: Case, in_flight: float, phi: float) -> Generation:
-    """Engines with `in_flight` rollouts between them that run the share `phi` of the time.
+def generate(case: Case, in_flight: float, stops: Stops) -> Generation:
+    """Engines with `in_flight` rollouts between them that stop for publications.
 
     Those that have no sandbox, or come too fast for a limit on starts, wait in front of the engines.
     """
-    made = _cached(case, min(in_flight, case.active_limit), phi)
+    made = _cached(case, min(in_flight, case.active_limit), stops)
     if made.rollouts_per_s > case.rate_limit:
-        made = in_flight_for(case, case.rate_limit, phi, made)
+        made = in_flight_for(case, case.rate_limit, stops, made)
     if made.in_flight >= in_flight or made.rollouts_per_s <= 0.0:
         return made
     whole_s = in_flight / (made.rollouts_per_s * case.attempts)
     return replace(made, in_flight=in_flight, rollout_s=whole_s, wait_s=whole_s - made.rollout_s)
 
 
-def _cached(case: Case, in_flight: float, phi: float) -> Generation:
+def _cached(case: Case, in_flight: float, stops: Stops) -> Generation:
     """With the prefix cache as full as it is: what it holds follows from who is paused."""
     hits = 1.0 if case.stations.engine.prefix_cache else 0.0
-    made = _generate(case, in_flight, phi, hits)
+    made = _generate(case, in_flight, stops, hits)
     if case.stations.engine.kv_tokens is None or case.rollout.turns_mean <= 1.0:
         return made
     engines = case.layout.engines
     hits = hit_frac(case, made.residents / engines, made.paused / engines)
-    return _generate(case, in_flight, phi, hits)
+    return _generate(case, in_flight, stops, hits)
 
 
-def _generate(case: Case, in_flight: float, phi: float, hits: float) -> Generation:
+def _generate(case: Case, in_flight: float, stops: Stops, hits: float) -> Generation:
     demand, pause = demand_of(case, hits), pause_s(case)
     if case.stations.prefill is None:
-        return _together(case, demand, _flows(case, demand, (in_flight, pause), phi), (in_flight, hits, 0.0))
+        return _together(case, demand, _flows(case, demand, (in_flight, pause), stops), (in_flight, hits, 0.0, stops))
     tokens = prefilled_tokens(case, hits)
     low, high = 0.0, case.layout.prefill_engines / max(1e-12, tokens * case.stations.prefill.prefill_s_per_token)
     extra, flows = 0.0, []
     for _ in range(16):
         turns = 0.5 * (low + high)
         extra = prefill_pause_s(case.stations.prefill, case.layout.prefill_engines, tokens, turns)
-        flows = _flows(case, demand, (in_flight, pause + extra), phi)
-        if sum(rate * count * f.turns_per_s for rate, count, f in flows) > turns:
+        flows = _flows(case, demand, (in_flight, pause + extra), stops)
+        if sum(count * f.turns_per_s for _, count, f in flows) > turns:
             low = turns
         else:
             high = turns
-    return _together(case, demand, flows, (in_flight, hits, extra))
+    return _together(case, demand, flows, (in_flight, hits, extra, stops))
 
 
-def _flows(case: Case, demand: Demand, load: tuple[float, float], phi: float) -> list[tuple[float, int, Flow]]:
+def _flows(case: Case, demand: Demand, load: tuple[float, float], stops: Stops) -> list[tuple[float, int, Flow]]:
     in_flight, pause = load
     limit, step = resident_limit(case), step_of(case)
     population = in_flight / case.layout.engines
     return [
-        (phi * speed, count, flow(step, demand, limit, population, pause * phi * speed))
+        (speed, count, flow(Server(step, demand, limit, speed), population, pause, stops))
         for speed, count in speeds(case.stations.engine, case.layout.engines)
     ]
 
 
 def _together(
-    case: Case, demand: Demand, flows: list[tuple[float, int, Flow]], state: tuple[float, float, float]
+    case: Case, demand: Demand, flows: list[tuple[float, int, Flow]], state: tuple[float, float, float, Stops]
 ) -> Generation:
-    in_flight, hits, extra_s = state
-    turns = sum(rate * count * f.turns_per_s for rate, count, f in flows)
+    in_flight, hits, extra_s, stops = state
+    turns = sum(count * f.turns_per_s for _, count, f in flows)
     residents = sum(count * f.residents for _, count, f in flows)
     queueing = sum(count * f.queueing for _, count, f in flows)
     rollouts = turns / case.rollout.turns_mean
-    clock = sum(rate * count for rate, count, _ in flows) / case.layout.engines
+    clock = stops.running_frac * sum(speed * count for speed, count, _ in flows) / case.layout.engines
     prefill_s = demand.prefill_s / clock
     resident_s = residents / turns if turns > 0.0 else 0.0
-    finished = rollouts / case.attempts
+    finished = rollouts / case.work
     return Generation(
         rollouts_per_s=finished,
         in_flight=in_flight,
@@ -169,20 +171,21 @@ def _together(
         paused=sum(count * f.paused for _, count, f in flows),
         token_s=max(resident_s - prefill_s, 1e-12) / demand.tokens,
         turn_s=(queueing / turns if turns > 0.0 else 0.0) + prefill_s + extra_s,
-        rollout_s=in_flight / rollouts if rollouts > 0.0 else math.inf,
+        rollout_s=in_flight / (finished * case.attempts) if finished > 0.0 else math.inf,
         wait_s=0.0,
+        running_frac=stops.running_frac,
         hit_frac=hits,
     )
 
 
-def in_flight_for(case: Case, rollouts_per_s: float, phi: float, full: Generation) -> Generation:
+def in_flight_for(case: Case, rollouts_per_s: float, stops: Stops, full: Generation) -> Generation:
     """The generator with as few in flight as make that many per second: regula falsi between nothing and `full`."""
     low, high = 0.0, min(full.in_flight, case.active_limit)
     rate_low, rate_high, made = 0.0, full.rollouts_per_s, full
     for _ in range(8):
         share = (rollouts_per_s - rate_low) / max(rate_high - rate_low, 1e-300)
         middle = low + (high - low) * min(0.98, max(0.02, share))
-        made = _cached(case, middle, phi)
+        made = _cached(case, middle, stops)
         if abs(made.rollouts_per_s / rollouts_per_s - 1.0) < 1e-3:
             break
         if made.rollouts_per_s < rollouts_per_s:

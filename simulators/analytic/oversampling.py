@@ -18,7 +18,7 @@ from simulators.queueing.order_statistics import Curve, Mixture, curve_of
 
 NODES = (-0.9061798459, -0.5384693101, 0.0, 0.5384693101, 0.9061798459)
 """Gauss-Legendre of five points."""
-AT_ONCE = 1e-6
+AT_ONCE = 1e-3
 """Spans below this many mean rollouts are none."""
 SHARES = (0.2369268851, 0.4786286705, 0.5688888889, 0.4786286705, 0.2369268851)
 
@@ -71,7 +71,7 @@ def rounds(times: Mixture, members: int, needed: float, dispatched: float, in_fl
     share = needed / (dispatched + 1.0)
     stay, low, tau = rollout.mean, 0.0, 0.0
     for _ in range(12):
-        span = max(dispatched * members * stay / in_flight, AT_ONCE * rollout.mean)
+        span = dispatched * members * stay / in_flight
         tau = _end_of_round(group, share, span)
         low = max(0.0, tau - span)
         found = _mean_over([rollout.at_most(u) for u in _nodes(low, tau)])
@@ -99,7 +99,9 @@ def _mean_over(values: list[float]) -> float:
 
 
 def _end_of_round(group: Curve, share: float, span_s: float) -> float:
-    """tau of the formula above, by bisection."""
+    """tau of the formula above, by bisection; of a round dispatched at once it is a quantile."""
+    if span_s <= AT_ONCE * group.mean:
+        return group.quantile(share)
     low, high = 0.0, group.xs[-1] + span_s
     for _ in range(40):
         tau = 0.5 * (low + high)

@@ -16,13 +16,13 @@ def queue_of(balance: Balance) -> float | None:
     """Finished groups that wait, on average; None where they only ever grow in number."""
     layout = balance.case.layout
     half = 0.5 * layout.batch_groups
+    if balance.queue_groups is not None:
+        return balance.queue_groups
     if balance.capped or not trainer_bound(balance):
         return half
     limit = float(layout.limit_groups or layout.batch_groups)
     if layout.plug is Plug.NONE:
         return None
-    if layout.plug is Plug.BUFFER_CAP:
-        return max(half, limit - half)
     if layout.plug is Plug.DROP_OLDEST:
         return max(0.0, _drop_oldest_steps(balance) - 0.5) * layout.batch_groups
     if layout.plug is Plug.DISCARD_STALE:

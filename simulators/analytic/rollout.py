@@ -58,16 +58,14 @@ class Rollout:
     """Context tokens averaged over the tokens that are generated: long contexts count more often."""
     context_end: float
     pruned_frac: float = 0.0
+    unpruned_ratio: float = 1.0
+    """Mean response of those that were not pruned, over that of all."""
     cut_frac: float = 0.0
     """Rollouts of several turns that the context limit ends."""
 
     def scales(self, fixed_s: float) -> bool:
         """Its times are its tokens, times seconds: faster engines change their scale and nothing else."""
         return self.tool.mean == 0.0 and fixed_s == 0.0
-
-    def tokens(self) -> float:
-        """Prompt, responses and tool answers: what is trained."""
-        return self.context_end
 
     def resumed_context(self) -> float:
         """Mean context at the start of a turn that is not the first."""
@@ -77,13 +75,13 @@ class Rollout:
         """Distribution of a rollout's time from (seconds per token, per turn, per rollout) and its tools.
 
         Sums of several turns are taken as lognormal with their own mean and variance (Fenton-Wilkinson); a rollout
-        that fails is run a second time.
+        that is lost breaks off at an even share of its way, and is run again.
         """
         groups = []
         for c in self.classes:
             parts = [self._part(c, (weight * (1.0 - failure_frac), n), seconds) for weight, n in self.turns]
             if failure_frac > 0.0:
-                parts += [_twice(self._part(c, (weight * failure_frac, n), seconds)) for weight, n in self.turns]
+                parts += [_again(self._part(c, (weight * failure_frac, n), seconds)) for weight, n in self.turns]
             groups.append((c.weight, parts))
         return mixture(groups)
 
@@ -100,9 +98,11 @@ class Rollout:
         return Part(weight, mean, sigma, math.inf if self.tool.variance else max(cap, mean))
 
 
-def _twice(part: Part) -> Part:
-    """One attempt after another: twice the mean, twice the variance."""
-    return Part(part.weight, 2.0 * part.mean, math.sqrt(math.log1p(math.expm1(part.sigma**2) / 2.0)), 2.0 * part.cap)
+def _again(part: Part) -> Part:
+    """A part U of a rollout, U even on 0 ... 1, and then a whole one: means m/2 + m, variances v/3 + m^2/12 + v."""
+    spread = math.expm1(part.sigma**2)
+    variance = 4.0 / 3.0 * spread + 1.0 / 12.0
+    return Part(part.weight, 1.5 * part.mean, math.sqrt(math.log1p(variance / 1.5**2)), 2.0 * part.cap)
 
 
 def _turn_law(turns: Turns) -> tuple[tuple[float, float], ...]:
@@ -207,9 +207,8 @@ def rollout_of(workload: Workload, pruning: Pruning | None) -> Rollout:
         turns = _cut_turns(turns, workload, room, tool_tokens)
         cap = min(cap, room)
     classes = _classes(workload.response, cap)
-    pruned = 0.0
-    if pruning is not None:
-        classes, turns, pruned = _pruned(classes, turns, pruning)
+    pruned = _pruned(classes, turns, pruning)
+    classes = pruned.classes
     n1 = sum(w * n for w, n in turns)
     pairs = sum(w * n * (n - 1.0) / 2.0 for w, n in turns)
     first = sum(c.weight * c.turn.mean for c in classes)
@@ -229,7 +228,8 @@ def rollout_of(workload: Workload, pruning: Pruning | None) -> Rollout:
         tool=_duration(workload.tool),
         context_mean=swept / response,
         context_end=prompt + response + (n1 - 1.0) * tool_tokens,
-        pruned_frac=pruned,
+        pruned_frac=pruned.frac,
+        unpruned_ratio=pruned.kept_ratio,
         cut_frac=sum(was[0] for was, now in zip(drawn, turns, strict=True) if was[1] > now[1]),
     )
 
@@ -243,12 +243,21 @@ def _cut_turns(
     return tuple((weight, min(n, most)) for weight, n in turns)
 
 
+@dataclass(frozen=True, slots=True)
+class _Pruned:
+    classes: tuple[PromptClass, ...]
+    frac: float
+    kept_ratio: float
+    """Mean response of those that were let run to their end, over that of all as pruned."""
+
+
 def _pruned(
-    classes: tuple[PromptClass, ...], turns: tuple[tuple[float, float], ...], pruning: Pruning
-) -> tuple[tuple[PromptClass, ...], tuple[tuple[float, float], ...], float]:
+    classes: tuple[PromptClass, ...], turns: tuple[tuple[float, float], ...], pruning: Pruning | None
+) -> _Pruned:
     """A rollout past `tokens` ends there with chance `frac`: shorter turns, and the share that ended so."""
+    if pruning is None:
+        return _Pruned(classes, 0.0, 1.0)
     share = before = after = 0.0
-    kept = []
     for c in classes:
         for weight, n in turns:
             mean, variance = n * c.turn.mean, n * c.turn.variance
@@ -258,12 +267,12 @@ def _pruned(
             share += c.weight * weight * pruning.frac * 0.5 * math.erfc(z * math.sqrt(0.5))
             before += c.weight * weight * mean
             after += c.weight * weight * (mean - pruning.frac * (mean - cut))
-        kept.append(c)
     ratio = after / before
     shorter = tuple(
         PromptClass(
             c.weight, Moments(c.turn.mean * ratio, c.turn.variance * ratio**2), c.turn_mean * ratio, c.turn_sigma
         )
-        for c in kept
+        for c in classes
     )
-    return shorter, turns, share
+    kept = (after - share * pruning.tokens) / max(1e-9, 1.0 - share)
+    return _Pruned(shorter, min(share, 0.999), kept / after)

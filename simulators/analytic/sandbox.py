@@ -17,7 +17,7 @@ def quota_of(case: Case) -> float | None:
 
 
 def start_of(sandboxes: Sandboxes, starting: float, quota: float | None) -> tuple[float, float]:
-    """(seconds of one start, share that fails) while `starting` start at once.
+    """(seconds of one start, share that fails) while so many start or wait to.
 
     # quota 100, overload_factor 5: 50 starting 1 x | 150 3.5 x | 300 11 x the usual start time
     """
@@ -29,14 +29,14 @@ def start_of(sandboxes: Sandboxes, starting: float, quota: float | None) -> tupl
     return seconds, min(1.0, failed)
 
 
-def surrounded(case: Case, started_per_s: float) -> Case:
+def surrounded(case: Case, started_per_s: float, wait_s: float) -> Case:
     """The case with what sandboxes and verifier do to it while that many rollouts per second start."""
     fixed_s, failed, rate = 0.0, 0.0, math.inf
     sandboxes, verifier = case.stations.sandboxes, case.stations.verifier
     active = math.inf
     if sandboxes is not None:
         quota = quota_of(case)
-        start_s, failed = start_of(sandboxes, started_per_s * sandboxes.start_s, quota)
+        start_s, failed = start_of(sandboxes, started_per_s * (sandboxes.start_s + wait_s), quota)
         fixed_s = start_s / max(1e-9, 1.0 - failed)
         leaked = started_per_s * sandboxes.leak_frac * (sandboxes.lifetime_s or 0.0)
         active = math.inf if quota is None else max(1.0, quota - leaked)

@@ -35,7 +35,7 @@ def staleness_of(ages: Ages) -> Staleness:
     """Mean; the 95 % quantile is that of the group's time, shifted by the queue and half a step of phase."""
     per = ages.step_s * ages.sync_interval
     queue = ages.queue_steps / ages.sync_interval
-    mean = ages.group.mean / per + queue
+    mean = max(0.0, ages.group.mean / per + queue)
     high = ages.group.quantile(0.95) / per + queue + 0.25
     if ages.maximum is None:
         return Staleness(mean, max(mean, high))

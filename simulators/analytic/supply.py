@@ -20,7 +20,7 @@ class Supply:
 
 
 def in_rounds(case: Case) -> bool:
-    """Groups are oversampled, and what is late is given up."""
+    """Groups are oversampled, and what is late is given up. A round that loses a group to the filter opens another."""
     return case.layout.round_groups > case.layout.batch_groups and not case.partial
 
 
@@ -29,8 +29,9 @@ def _kept(case: Case, times: Mixture, in_flight: float) -> Kept:
     if layout.members > layout.group_size:
         return first_members(times, layout.members, layout.group_size)
     if in_rounds(case):
-        needed = layout.batch_groups / max(1e-9, case.yield_frac)
-        return rounds(times, layout.group_size, needed, float(layout.round_groups), in_flight)
+        needed = layout.batch_groups / case.yield_frac
+        dispatched = needed + layout.round_groups - layout.batch_groups
+        return rounds(times, layout.group_size, needed, dispatched, in_flight)
     return all_kept(times, layout.group_size)
 
 

@@ -58,6 +58,8 @@ def _in_flight(balance: Balance, trained: float, waste: Mapping[str, float]) -> 
     supply, layout = balance.supply, balance.case.layout
     reaching = max(1e-12, 1.0 - sum(waste.values()))
     started = supply.started_per_s if layout.plug is Plug.NONE else trained / reaching
+    if balance.in_flight is not None:
+        return balance.in_flight, balance.in_flight / started
     if balance.capped:
         return started * supply.kept.stay_s, supply.kept.stay_s
     return supply.made.in_flight, supply.made.in_flight / started
@@ -118,7 +120,8 @@ def _resumed(balance: Balance) -> float | None:
 
 def _length_bias(balance: Balance, workload: Workload) -> float | None:
     case = balance.case
-    tied = workload.solve.length_correlation != 0.0 and case.yield_frac < 1.0
+    redrawn = case.stations.sync.mode is SyncMode.ABORT and not case.partial
+    tied = redrawn or (workload.solve.length_correlation != 0.0 and case.yield_frac < 1.0)
     if tied or case.stations.pruning is not None or case.layout.plug is Plug.DISCARD_STALE:
         return None
     return balance.supply.kept.length_ratio

@@ -95,8 +95,11 @@ class Curve:
             return x
         if i == len(self.xs):
             return self.least[-1]
-        below = self.xs[i - 1]
-        return self.least[i - 1] + (self.least[i] - self.least[i - 1]) * (x - below) / (self.xs[i] - below)
+        below, above = self.tails[i - 1], self.tails[i]
+        share = (x - self.xs[i - 1]) / (self.xs[i] - self.xs[i - 1])
+        whole = below + above
+        part = share * (2.0 * below + share * (above - below)) / whole if whole > 0.0 else share
+        return self.least[i - 1] + part * (self.least[i] - self.least[i - 1])
 
     def beyond(self, x: float) -> float:
         """E[(X - x)+]."""

@@ -5,7 +5,7 @@ from statistics import NormalDist, fmean
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
@@ -23,6 +23,7 @@ def test_draws_are_uniform_and_do_not_depend_on_their_neighbours() -> None:
     assert abs(np.corrcoef(draws[:-8], draws[8:])[0, 1]) < 0.02
 
 
+@settings(deadline=None)
 @given(WORDS, st.integers(0, 14), WORDS, st.integers(0, 4096), st.integers(0, 1000))
 def test_a_draw_lies_inside_0_and_1_and_is_the_same_when_compiled(
     s: int, stream: int, g: int, m: int, turn: int
@@ -38,6 +39,7 @@ def compiled_uniform(key, stream, group, member, turn):
     return events_fast.uniform(key, stream, group, member, turn)
 
 
+@settings(deadline=None)
 @given(st.floats(1e-300, 1.0, exclude_max=True))
 def test_the_normal_quantile_is_right_and_the_same_when_compiled(share: float) -> None:
     z = streams.normal_quantile(share)
@@ -45,6 +47,7 @@ def test_the_normal_quantile_is_right_and_the_same_when_compiled(share: float) -
     assert events_fast.normal_quantile(share) == z
 
 
+@settings(deadline=None)
 @given(st.floats(-40.0, 40.0))
 def test_the_normal_distribution_is_right_and_the_same_when_compiled(z: float) -> None:
     assert isclose(streams.normal_share(z), NormalDist().cdf(z), rel_tol=1e-8, abs_tol=1e-14)

@@ -1,0 +1,43 @@
+"""The two models agree where the analytic one says that it stands on its own."""
+
+import pytest
+
+from benchmarks.agreement import Pair, compared, quantile, table
+
+MEDIAN, NINE_TENTHS = 0.005, 0.04
+"""Promised errors of throughput outside the weak rule."""
+WEAK_SHARE = 0.4
+"""Of the published sampling distribution, at most."""
+
+
+def pairs(count: int, rollouts: int) -> list[Pair]:
+    found = [compared(seed, rollouts, extras=False) for seed in range(count)]
+    return [pair for pair in found if pair is not None]
+
+
+def held(found: list[Pair]) -> None:
+    strong = [abs(pair.error) for pair in found if not pair.weak]
+    assert quantile(strong, 0.5) <= MEDIAN, table(found)
+    assert quantile(strong, 0.9) <= NINE_TENTHS, table(found)
+    assert len(strong) >= (1.0 - WEAK_SHARE) * len(found), table(found)
+
+
+@pytest.mark.slow
+def test_three_hundred_random_jobs() -> None:
+    found = pairs(300, 200_000)
+    held(found)
+    idle = [abs(pair.analytic.trainer_idle_frac - pair.events.trainer_idle_frac) for pair in found if not pair.weak]
+    assert quantile(idle, 0.9) <= 0.02, table(found)
+
+
+def test_a_few_random_jobs() -> None:
+    held(pairs(24, 60_000))
+
+
+def test_staleness_agrees_where_throughput_does() -> None:
+    found = [pair for pair in pairs(24, 60_000) if not pair.weak]
+    both = [(p.analytic.staleness, p.events.staleness) for p in found]
+    off = [abs(a.mean - e.mean) / max(0.5, e.mean) for a, e in both if a is not None and e is not None]
+    assert len(off) > 12
+    assert quantile(off, 0.5) <= 0.03
+    assert quantile(off, 0.9) <= 0.15

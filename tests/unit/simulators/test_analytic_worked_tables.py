@@ -1,0 +1,69 @@
+"""The tables and figures that the docstrings of the analytic model print."""
+
+import pytest
+
+from simulators.analytic import AnalyticModel
+from simulators.analytic.engine import Demand, Server, Stops, flow, iteration_s
+from simulators.analytic.sandbox import start_of
+from simulators.event_state import Job
+from simulators.limits import binding_limits
+from simulators.plant import Mode, Setpoints, Topology
+from simulators.queueing.closed import Station, convolution
+from simulators.stations import Admission, Engine, Plug, Sandboxes, Stations, StepTime, Trainer, WeightSync, affine
+from simulators.workload import Lengths, Workload
+
+
+@pytest.mark.parametrize(("starting", "longer"), [(50, 1.0), (150, 3.5), (300, 11.0)])
+def test_sandbox_starts_beyond_the_quota(starting: int, longer: float) -> None:
+    seconds, _ = start_of(Sandboxes(2.0, overload_factor=5.0), starting, 100.0)
+    assert seconds == pytest.approx(2.0 * longer)
+
+
+@pytest.mark.parametrize(("slots", "means"), [(256, 11.2), (128, 11.6)])
+def test_a_serial_step_in_mean_rollouts(slots: int, means: float) -> None:
+    stations = Stations(Engine(affine(0.01, 0.0), slots), Trainer(1.0, 0.0))
+    topology = Topology(mode=Mode.SERIAL, gpus_total=8, gpus_per_engine=8)
+    workload = Workload(Lengths(1.0), Lengths(1000.0, 1.0))
+    found = AnalyticModel(stations).predict(topology, workload, Setpoints(group_size=8, batch_rollouts=256))
+    assert (found.step_s - 1.0) / 10.0 == pytest.approx(means, abs=0.06)
+
+
+def test_limits_of_a_capped_job() -> None:
+    stations = Stations(
+        Engine(affine(0.008, 0.0001), 64),
+        Trainer(5.0, 64 / 200_000),
+        WeightSync(2.0, trainer_waits=False),
+        Admission(Plug.WIP_CAP, 192, True),
+    )
+    knobs = Setpoints(gpus_trainer=64, gpus_generator=192, group_size=8, batch_rollouts=512)
+    topology = Topology(mode=Mode.OVERLAPPED, gpus_per_engine=8)
+    job = Job(topology, stations, Workload(Lengths(1.0), Lengths(8000.0, 1.0)), knobs)
+    found = {limit.name: limit.gain_frac for limit in binding_limits(AnalyticModel, job)}
+    assert found == {
+        "admission.limit_groups": pytest.approx(0.23, abs=0.01),
+        "gpus_generator": pytest.approx(0.04, abs=0.01),
+    }
+
+
+def test_step_time_between_and_beyond_its_points() -> None:
+    step = StepTime(((1.0, 0.010), (8.0, 0.017), (16.0, 0.041)), 1e-6)
+    assert iteration_s(step, 4.5, 0.0) == pytest.approx(0.0135)
+    assert iteration_s(step, 24.0, 1000.0) == pytest.approx(0.065 + 0.001)
+
+
+@pytest.mark.parametrize("population", [1, 4, 12, 40])
+def test_one_engine_with_tools_is_the_textbook_network(population: int) -> None:
+    """Constant step time: a station of as many servers as slots, and a delay."""
+    server = Server(affine(0.01, 0.0), Demand(100.0, 0.0), 8.0)
+    found = flow(server, population, 5.0, Stops())
+    exact = convolution((Station(1.0, servers=8.0),), population, think=5.0)
+    assert found.turns_per_s == pytest.approx(exact.throughput, rel=1e-9)
+    assert found.residents + found.queueing == pytest.approx(exact.numbers[0], rel=1e-9)
+
+
+def test_stops_cost_their_share_and_long_ones_more_where_tools_return_meanwhile() -> None:
+    server = Server(affine(0.01, 0.0), Demand(100.0, 0.0), 8.0)
+    free = flow(server, 20.0, 5.0, Stops()).turns_per_s
+    short = flow(server, 20.0, 5.0, Stops(0.01, 0.1)).turns_per_s
+    long = flow(server, 20.0, 5.0, Stops(30.0, 300.0)).turns_per_s
+    assert 0.85 * free < long < short < free
