@@ -7,7 +7,8 @@ from typing import Any
 from policies.base import Interval
 from policies.diagnosis.waiting import generator_is_slower
 from simulators.calibration import Calibration, Change, Draw, Spread, ask, calibrate
-from simulators.plant import Mode, Setpoints, Topology
+from simulators.calibration.draws import slower
+from simulators.plant import Setpoints, Topology
 from simulators.snapshot import Snapshot
 
 Value = float | int | bool
@@ -60,9 +61,7 @@ class Prospects:
 
 def faster_trainer(draw: Draw, saved_frac: float) -> Draw:
     """The same job with that share of the trainer's work gone."""
-    trainer = draw.stations.trainer
-    left = 1.0 - saved_frac
-    trainer = replace(trainer, base_s=trainer.base_s * left, gpu_s_per_token=trainer.gpu_s_per_token * left)
+    trainer = slower(draw.stations.trainer, 1.0 - saved_frac)
     return replace(draw, stations=replace(draw.stations, trainer=trainer))
 
 
@@ -84,7 +83,7 @@ def _changes(draw: Draw, settings: Mapping[str, Value]) -> list[Change]:
     unknown = sorted(set(settings) - SETTINGS)
     if unknown:
         raise ValueError(f"{unknown[0]}: no setting of the model; it knows {', '.join(sorted(SETTINGS))}")
-    overlaps = settings.get("overlap") is True and draw.topology.mode is Mode.SERIAL
+    overlaps = settings.get("overlap") is True and draw.shared_gpus
     if not overlaps or {"gpus_trainer", "gpus_generator"} & set(settings):
         return [lambda d: d.under(*changed(d.topology, d.setpoints, settings))]
     return [_split(settings, share) for share in SHARES]
@@ -109,7 +108,6 @@ def changed(topology: Topology, setpoints: Setpoints, settings: Mapping[str, Val
 
     | set | goes with it |
     |---|---|
-    | overlap on | mode overlapped; one batch is made while another is trained where no bound is set too |
     | one side's GPUs of an overlapped job | the other side's, the total kept |
     | engines | GPUs of the generator, by the size of an engine |
     """
@@ -118,10 +116,8 @@ def changed(topology: Topology, setpoints: Setpoints, settings: Mapping[str, Val
     if "engines" in whole and "gpus_generator" not in whole:
         whole["gpus_generator"] = int(whole["engines"]) * size
     whole.pop("engines", None)
-    if whole.get("overlap") is True and topology.mode is Mode.SERIAL:
-        topology = replace(topology, mode=Mode.OVERLAPPED)
     total = topology.gpus_total or 0
     for one, other in (("gpus_trainer", "gpus_generator"), ("gpus_generator", "gpus_trainer")):
-        if one in settings and other not in whole and topology.mode is Mode.OVERLAPPED:
+        if one in settings and other not in whole and setpoints.overlap is not False:
             whole[other] = total - int(whole[one])
     return topology, replace(setpoints, **whole)

@@ -13,7 +13,7 @@ from simulators.event_state import Job
 from simulators.legality import refusal
 from simulators.limits import binding_limits
 from simulators.model import Prediction
-from simulators.plant import Bounds, Mode, Setpoints, Topology
+from simulators.plant import Bounds, Setpoints, Topology
 
 LIMITS_SHOWN = 3
 
@@ -127,7 +127,7 @@ def _illegal(
     job: tuple[Topology, Setpoints], now: Setpoints, settings: Mapping[str, Value], bounds: Bounds
 ) -> Iterable[str]:
     topology, then = job
-    if topology.mode is Mode.OVERLAPPED and then.gpus_trainer and {"gpus_trainer", "gpus_generator"} & settings.keys():
+    if then.overlap is not False and then.gpus_trainer and {"gpus_trainer", "gpus_generator"} & settings.keys():
         why = refusal(topology, then, bounds, then.gpus_trainer)
         if why is not None:
             yield why
@@ -136,9 +136,5 @@ def _illegal(
         if value is not None and most is not None and value > most:
             yield f"{name}={value:g} is above the bound {most:g}"
     used, had = (sum((s.gpus_trainer or 0, s.gpus_generator or 0)) for s in (then, now))
-    if (
-        topology.mode is Mode.OVERLAPPED
-        and bounds.gpus_total_max is not None
-        and used > max(had, bounds.gpus_total_max)
-    ):
+    if then.overlap is not False and bounds.gpus_total_max is not None and used > max(had, bounds.gpus_total_max):
         yield f"{used} GPUs are more than the bound gpus_total_max={bounds.gpus_total_max}"

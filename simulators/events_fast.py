@@ -335,7 +335,12 @@ def exact_quantile(s, law, share):
         return s.laws[law, L.mean]
     last = int(s.laws[law, L.pairs]) - 1
     for i in range(last):
-        left, low, right, high = s.pairs[law, 2 * i], s.pairs[law, 2 * i + 1], s.pairs[law, 2 * i + 2], s.pairs[law, 2 * i + 3]
+        left, low, right, high = (
+            s.pairs[law, 2 * i],
+            s.pairs[law, 2 * i + 1],
+            s.pairs[law, 2 * i + 2],
+            s.pairs[law, 2 * i + 3],
+        )
         if share <= right:
             return low + (high - low) * (share - left) / (right - left)
     return s.pairs[law, 2 * last + 1]
@@ -2361,7 +2366,7 @@ def with_room(s: State, wanted: Room) -> State:
     ring[: old.groups] = np.roll(s.ring, -s.n[N.ring_head])
     s.n[N.ring_head] = 0
     return _replaced(
-        s, 
+        s,
         groups=_wider(s.groups, (new.groups, TWO_LINES)),
         marks=_wider(s.marks, (new.groups, LINE)),
         versions=_wider(s.versions, (new.groups, new.members)),
@@ -2428,14 +2433,12 @@ def changed(s: State, made: Parameters) -> State:
     outs = rollouts // counts.engines + 2
     s = with_room(s, room._replace(rollouts=rollouts, members=counts.members_started, outs=outs))
     s = _with_engines(s, max(counts.engines, len(s.engines)), max(2 * counts.slots + 2, s.heap.shape[1]))
-    s = _replaced(
-        s, **_parameter_arrays(made))
+    s = _replaced(s, **_parameter_arrays(made))
     most = max(counts.slots, int(s.engines[:, E.residents].max()))
     slope = s.step_s[-1] - s.step_s[-2]
     extra = s.step_s[-1] + max(0.0, slope) * np.arange(1, most + 1 - counts.slots)
     slowness = np.resize(s.slowness, len(s.engines))
-    s = _replaced(
-        s, step_s=np.concatenate([s.step_s, extra]), slowness=slowness)
+    s = _replaced(s, step_s=np.concatenate([s.step_s, extra]), slowness=slowness)
     s.engines[:, E.active] = np.arange(len(s.engines)) < counts.engines
     TOUCH_ALL(_handed(s))
     return s
@@ -2446,7 +2449,7 @@ def _with_engines(s: State, engines: int, heap_width: int) -> State:
     clocks[: len(s.clocks)] = s.clocks
     clocks[len(s.clocks) :, F.resume] = s.x[X.now]
     return _replaced(
-        s, 
+        s,
         clocks=clocks,
         engines=_wider(s.engines, (engines, TWO_LINES)),
         heap=_wider(s.heap, (engines, heap_width)),
@@ -2459,10 +2462,8 @@ def _with_engines(s: State, engines: int, heap_width: int) -> State:
 def _widened(s: State, made: Parameters) -> State:
     """A plain job's state as the widest variant keeps it."""
     s.n[N.wide] = 1
-    s = _replaced(
-        s, **_wide_arrays(made, len(s.groups)))
-    s = _replaced(
-        s, members=_wider(s.members, (len(s.groups), max(s.versions.shape[1], s.members.shape[1])), -1))
+    s = _replaced(s, **_wide_arrays(made, len(s.groups)))
+    s = _replaced(s, members=_wider(s.members, (len(s.groups), max(s.versions.shape[1], s.members.shape[1])), -1))
     live, resident, outside, queued = _places(s)
     s.rollouts[resident, R.state], s.rollouts[outside, R.state], s.rollouts[queued, R.state] = RESIDENT, TOOL, QUEUED
     s.rollouts[:, R.flags] = s.rollouts[:, R.cached] = 0

@@ -46,6 +46,8 @@ class Values:
     """Per turn but the last."""
     usable_frac: float | None
     group_size: int
+    overlapped_trainer: float
+    """The trainer's work once the sides overlap, over its work in turn."""
     headroom: float
     """What the generator could do over what it does; 1 where it is the slower side."""
     one_batch: bool
@@ -62,6 +64,8 @@ class Draw:
     workload: Workload
     stations: Stations
     values: Values
+    shared_gpus: bool = False
+    """Both sides take turns on the same GPUs: each has all of them."""
     now: Prediction = NOWHERE
     weight: float = 1.0
 
@@ -70,17 +74,24 @@ class Draw:
 
     def under(self, topology: Topology, setpoints: Setpoints) -> "Draw":
         """The same workload and stations under other settings; admission and publications follow the settings."""
-        streams = streaming(self.topology, self.setpoints) or streaming(topology, setpoints)
+        streams = streaming(self.setpoints) or streaming(setpoints)
         mode = SyncMode.DRAIN if setpoints.in_flight_update is False else SyncMode.IN_FLIGHT
         stations = replace(
             self.stations,
-            admission=admission_of(topology, setpoints, streams, self.values.one_batch),
+            admission=admission_of(setpoints, streams, self.values.one_batch),
             sync=replace(self.stations.sync, mode=mode),
         )
+        if self.setpoints.overlap is False and setpoints.overlap is True:
+            stations = replace(stations, trainer=slower(stations.trainer, self.values.overlapped_trainer))
         return replace(self, topology=topology, setpoints=setpoints, stations=stations)
 
 
-def admission_of(topology: Topology, setpoints: Setpoints, streams: bool, one_batch: bool) -> Admission:
+def slower(trainer: Trainer, factor: float) -> Trainer:
+    """The same trainer with that many times the work."""
+    return replace(trainer, base_s=trainer.base_s * factor, gpu_s_per_token=trainer.gpu_s_per_token * factor)
+
+
+def admission_of(setpoints: Setpoints, streams: bool, one_batch: bool) -> Admission:
     """What holds the generator back, read from the settings.
 
     | job | plug |
@@ -92,28 +103,33 @@ def admission_of(topology: Topology, setpoints: Setpoints, streams: bool, one_ba
     | the same, streaming | freed at the start: training takes minibatches as they come, so that it holds up nobody |
     """
     groups = (setpoints.batch_rollouts or 1) // (setpoints.group_size or 1)
-    if topology.mode is Mode.SERIAL or setpoints.overlap is False:
+    if setpoints.overlap is False:
         return Admission(Plug.WIP_CAP, limit_groups=groups)
     if setpoints.staleness_bound is None:
         return Admission(Plug.WIP_CAP, limit_groups=groups if one_batch else 2 * groups, freed_at_start=one_batch)
     return Admission(Plug.WIP_CAP, freed_at_start=streams)
 
 
-def streaming(topology: Topology, setpoints: Setpoints) -> bool:
+def streaming(setpoints: Setpoints) -> bool:
     """A bound under one version only makes sense where the trainer takes minibatches from a stream (verl)."""
     bound = setpoints.staleness_bound
-    return topology.mode is Mode.OVERLAPPED and setpoints.overlap is not False and bound is not None and bound < 1.0
+    return setpoints.overlap is not False and bound is not None and bound < 1.0
 
 
 def draw_of(laid: Laid, values: Values) -> Draw | None:
-    """None where no speed of the engines gives the measured step under these values."""
-    topology = replace(laid.topology, mode=Mode.OVERLAPPED) if laid.separate else laid.topology
-    setpoints = replace(laid.setpoints, overlap=False) if laid.separate else laid.setpoints
+    """None where no speed of the engines gives the measured step under these values.
+
+    A serial job is the overlapped one under a cap of one batch whose slots are freed at the end of training.
+    """
+    in_turn = laid.topology.mode is Mode.SERIAL
+    topology = replace(laid.topology, mode=Mode.OVERLAPPED)
+    setpoints = replace(laid.setpoints, overlap=False) if in_turn else laid.setpoints
     workload = _workload(values)
 
     def at(log_speed: float) -> Draw:
         stations = _stations(laid, values, exp(log_speed))
-        return Draw(topology, setpoints, workload, stations, values).under(topology, setpoints)
+        draw = Draw(topology, setpoints, workload, stations, values, in_turn and not laid.separate)
+        return draw.under(topology, setpoints)
 
     def step_at(log_speed: float) -> float:
         return at(log_speed).predict().step_s

@@ -15,6 +15,7 @@ from simulators.calibration.priors import (
     ENGINE_SIZE,
     GENERATION_SHARE,
     HEADROOM,
+    OVERLAPPED_TRAINER,
     RESIDENTS,
     spread_points,
 )
@@ -23,14 +24,14 @@ from simulators.calibration.training import TrainingFit, fit_training
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
 
-DRAWS = 16
+DRAWS = 24
 """Points of the posterior: its mean is good to a few hundredths of its width, at a millisecond or two each."""
 NOMINAL_PROMPT = 512.0
 """Tokens of a prompt that nobody logs: they count in the trainer's time only, and cancel."""
 WAIT_FLOOR = 0.02
 """A trainer that waits for less never shows how fast the generator could be."""
 NORMAL = NormalDist()
-DIMENSIONS = 12
+DIMENSIONS = 13
 """Coordinates of a draw, in the order of `_values`."""
 
 
@@ -124,6 +125,7 @@ def _values(u: tuple[float, ...], laid: Laid, snapshot: Snapshot, fits: _Fits) -
         tool_s=outside / max(1.0, turns - 1.0),
         usable_frac=snapshot.get("usable_group_frac"),
         group_size=laid.setpoints.group_size or 1,
+        overlapped_trainer=OVERLAPPED_TRAINER.quantile(u[12]),
         headroom=_headroom(fits, laid, u[8]),
         one_batch=laid.topology.mode is Mode.SERIAL or u[11] < 0.5,
     )

@@ -45,6 +45,9 @@ ENGINE_SIZE = Prior(-0.5, 3.5)
 """Logarithm to base 2 of the GPUs of an engine: 1, 2, 4 or 8, each as likely, where it is not stated."""
 GENERATION_SHARE = Prior(0.3, 0.9)
 """Generation over generation and training of one batch, where no phase is timed: published jobs lie inside."""
+OVERLAPPED_TRAINER = Prior(0.8, 1.25, by_ratio=True)
+"""The trainer's work on a batch once it overlaps, over its work in turn: passes of log-probabilities may go, and
+publications and memory traffic join it."""
 TRAINER_FIXED = Prior(0.0, 0.2)
 """Share of a trainer step that no GPU shortens."""
 

@@ -46,7 +46,9 @@ BOXED = with_stations(AGENT, sandboxes=Sandboxes(2.0, live_limit=8))
 ORDERED = with_stations(AGENT, admission=Admission(Plug.WIP_CAP, 12, order=Order.ADMISSION))
 SYNCS = [
     with_knobs(
-        with_stations(with_engine(AGENT, prefill_s_per_token=1e-4), sync=WeightSync(1.0, mode, rolling, keeps_kv=False)),
+        with_stations(
+            with_engine(AGENT, prefill_s_per_token=1e-4), sync=WeightSync(1.0, mode, rolling, keeps_kv=False)
+        ),
         partial_rollout=partial,
     )
     for mode in SyncMode
