@@ -6,6 +6,7 @@ from statistics import mean
 
 from policies.base import Interval, SplitCurve, SplitPoint
 from policies.diagnosis.waiting import generator_is_slower
+from policies.prospects import Prospects
 from simulators.legality import divides, lattice
 from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
@@ -16,6 +17,11 @@ HEADROOM = tuple(1.0 + 0.5 * (i + 0.5) / 9 for i in range(9))
 """Midpoints of U[1, 1.5]: what a generator could do that nobody has measured, relative to what it does."""
 SPLITS_MAX = 64
 """More splits than this make no better picture and cost seconds on thousands of GPUs."""
+
+MODELLED_MAX = 6
+"""The same where each is asked of the calibrated model."""
+NEAREST = 2
+"""Sizes on each side of today's that are always looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +60,20 @@ def central(values: Iterable[float]) -> Interval:
     return Interval(quantile(ordered, 0.1), mean(ordered), quantile(ordered, 0.9))
 
 
-def thinned(sizes: list[int], now: int) -> list[int]:
-    """At most about SPLITS_MAX of the sizes, evenly spread, with today's neighbours among them."""
-    stride = 1 + len(sizes) // SPLITS_MAX
-    below, above = [t for t in sizes if t < now][-1:], [t for t in sizes if t > now][:1]
+def thinned(sizes: list[int], now: int, most: int) -> list[int]:
+    """At most about `most` of the sizes, evenly spread, with today's nearest among them."""
+    stride = 1 + len(sizes) // most
+    below, above = [t for t in sizes if t < now][-NEAREST:], [t for t in sizes if t > now][:NEAREST]
     return sorted({*sizes[::stride], *below, *above})
 
 
-def split_curve(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds: Bounds) -> SplitCurve | None:
+def split_curve(
+    topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds: Bounds, prospects: Prospects | None = None
+) -> SplitCurve | None:
     """Every split on the lattice with its throughput, and the best legal one; None where no GPU can change sides.
 
-    X(t, g) = min(C_g (g/g0)^b, C_t (t/t0)^a), relative to today's min(C_g, C_t); a and b from U[0.5, 1].
-    A deterministic bound: real batches vary, so the best split gains less.
+    By the calibrated model where there is one. Else X(t, g) = min(C_g (g/g0)^b, C_t (t/t0)^a), relative to today's
+    min(C_g, C_t); a and b from U[0.5, 1]. A deterministic bound: real batches vary, so the best split gains less.
     # 64 : 192, trainer idle 29 %, generator never gated: C_t = 1.41, C_g = 1
     #   48 : 208 -> 1.04..1.08 | 64 : 192 -> 1 | 40 : 216 -> 0.89..1.07
     """
@@ -75,21 +83,42 @@ def split_curve(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bo
     capacity = capacities(setpoints, snapshot)
     if not now_t or not now_g or capacity is None:
         return None
-    total = now_t + now_g
+    modelled = prospects is not None and prospects.calibration is not None
+    sizes = thinned(lattice(topology, setpoints, bounds), now_t, MODELLED_MAX if modelled else SPLITS_MAX)
     points = []
-    for t in sorted({*thinned(lattice(topology, setpoints, bounds), now_t), now_t}):
-        ratios = [
-            min(c * ((total - t) / now_g) ** b, capacity.trainer * (t / now_t) ** a) / min(c, capacity.trainer)
-            for c in capacity.generator
-            for a in EXPONENTS
-            for b in EXPONENTS
-        ]
-        fits = divides(topology, setpoints, t)
-        legal = fits is not False or not topology.batch_must_divide
-        note = f"{t} does not divide {setpoints.batch_rollouts} rollouts" if fits is False else ""
-        points.append(SplitPoint(t, total - t, central(ratios), legal, note))
+    for t in sorted({*sizes, now_t}):
+        asked = _asked(prospects, t, now_t + now_g, now_t) if modelled else None
+        throughput = asked or _by_rates(capacity, t / now_t, (now_t + now_g - t) / now_g)
+        points.append(_point(topology, setpoints, t, throughput))
     one_sided = len(capacity.generator) > 1
     return SplitCurve(tuple(points), now_t, _best(points, now_t, one_sided))
+
+
+def _asked(prospects: Prospects | None, trainer: int, total: int, now: int) -> Interval | None:
+    if prospects is None:
+        return None
+    if trainer == now:
+        return Interval(1.0, 1.0, 1.0)
+    gain = prospects.gain(gpus_trainer=trainer, gpus_generator=total - trainer)
+    return None if gain is None else Interval(1.0 + gain.low, 1.0 + gain.mean, 1.0 + gain.high)
+
+
+def _by_rates(capacity: Capacity, trainer: float, generator: float) -> Interval:
+    """Both sides' GPUs as multiples of today's."""
+    return central(
+        min(c * generator**b, capacity.trainer * trainer**a) / min(c, capacity.trainer)
+        for c in capacity.generator
+        for a in EXPONENTS
+        for b in EXPONENTS
+    )
+
+
+def _point(topology: Topology, setpoints: Setpoints, trainer: int, throughput: Interval) -> SplitPoint:
+    total = (setpoints.gpus_trainer or 0) + (setpoints.gpus_generator or 0)
+    fits = divides(topology, setpoints, trainer)
+    legal = fits is not False or not topology.batch_must_divide
+    note = f"{trainer} does not divide {setpoints.batch_rollouts} rollouts" if fits is False else ""
+    return SplitPoint(trainer, total - trainer, throughput, legal, note)
 
 
 def _best(points: list[SplitPoint], now: int, one_sided: bool) -> int | None:

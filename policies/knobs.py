@@ -18,6 +18,7 @@ KNOBS: Mapping[str, str] = {
     "curriculum_filter": "which tasks are generated at all: by how often the model solves them",
     "kv_memory": "room of the KV pool: memory fraction, cache precision, tensor parallelism",
     "packing": "whether sequences share micro-batches up to a token budget",
+    "activation_checkpointing": "whether the trainer computes activations again instead of keeping them",
     "checkpoint_interval": "trainer steps between two checkpoints",
     "validation_interval": "trainer steps between two evaluations",
     "sandbox_quota": "sandboxes the provider allows at once, or starts per minute",

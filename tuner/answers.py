@@ -31,11 +31,11 @@ Scalar = FiniteFloat | Text
 Value = bool | int | FiniteFloat | Text | None
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-class Source(_Part):
+class Source(Part):
     """One thing that was read."""
 
     kind: Text
@@ -49,7 +49,7 @@ class Source(_Part):
     last: Text | None
 
 
-class Job(_Part):
+class Job(Part):
     """Facts of the job and the knobs in force; null where no source states them."""
 
     mode: Mode
@@ -89,12 +89,12 @@ class Job(_Part):
     """Knobs that the framework's own controller moves."""
 
 
-class DroppedStep(_Part):
+class DroppedStep(Part):
     step: int
     why: Text
 
 
-class Window(_Part):
+class Window(Part):
     """The stretch of the run that the answer speaks for."""
 
     steps: int
@@ -105,7 +105,7 @@ class Window(_Part):
     """Left out of rates and trends; their seconds stay in the wall-time budget."""
 
 
-class Signal(_Part):
+class Signal(Part):
     value: FiniteFloat
     unit: Text
     age_s: FiniteFloat | None
@@ -116,7 +116,7 @@ class Signal(_Part):
     derived_from: list[Text]
 
 
-class Rates(_Part):
+class Rates(Part):
     generator_rollouts_per_s: FiniteFloat | None
     generator_effective_rollouts_per_s: FiniteFloat | None
     trainer_rollouts_per_s: FiniteFloat | None
@@ -127,7 +127,7 @@ class Rates(_Part):
     """Effective generator rate over the trainer's service rate."""
 
 
-class Finding(_Part):
+class Finding(Part):
     code: Text
     severity: Severity
     title: Text
@@ -135,7 +135,7 @@ class Finding(_Part):
     evidence: dict[Text, Scalar]
 
 
-class Interval(_Part):
+class Interval(Part):
     """80 % central interval and mean."""
 
     low: FiniteFloat
@@ -143,12 +143,12 @@ class Interval(_Part):
     high: FiniteFloat
 
 
-class ChangeCost(_Part):
+class ChangeCost(Part):
     seconds: FiniteFloat | None
     note: Text
 
 
-class Recommendation(_Part):
+class Recommendation(Part):
     rank: int
     knob: Text
     direction: Direction
@@ -168,19 +168,19 @@ class Recommendation(_Part):
     risks: list[Text]
 
 
-class DoNot(_Part):
+class DoNot(Part):
     knob: Text
     direction: Direction
     reason: Text
 
 
-class Missing(_Part):
+class Missing(Part):
     signal: Text
     why_it_matters: Text
     how_to_get_it: Text
 
 
-class Cost(_Part):
+class Cost(Part):
     """US dollars, by throughput."""
 
     usd_per_gpu_hour: FiniteFloat
@@ -190,7 +190,7 @@ class Cost(_Part):
     wasted_usd_per_hour: FiniteFloat | None
 
 
-class Answer(_Part):
+class Answer(Part):
     """The whole answer of `equipoise advise --json`."""
 
     schema_version: Literal[1]
@@ -212,7 +212,7 @@ class Answer(_Part):
     """Null without a price."""
 
 
-class PhaseCompared(_Part):
+class PhaseCompared(Part):
     phase: Text
     a_s_per_step: FiniteFloat | None
     b_s_per_step: FiniteFloat | None
@@ -223,7 +223,7 @@ class PhaseCompared(_Part):
     b_s_per_token: FiniteFloat | None
 
 
-class WorkloadCompared(_Part):
+class WorkloadCompared(Part):
     signal: Text
     unit: Text
     a: FiniteFloat | None
@@ -232,7 +232,7 @@ class WorkloadCompared(_Part):
     """b / a."""
 
 
-class Contribution(_Part):
+class Contribution(Part):
     phase: Text
     because: Literal["tokens", "pace", "time"]
     seconds: FiniteFloat
@@ -240,7 +240,7 @@ class Contribution(_Part):
     share: FiniteFloat | None
 
 
-class Compared(_Part):
+class Compared(Part):
     """The whole answer of `equipoise compare --json`."""
 
     schema_version: Literal[1]

@@ -14,6 +14,7 @@ from tuner.version import VERSION
 
 COMMANDS = (
     ("advise", "Who waits for whom, what it costs, what to change first, what to leave alone."),
+    ("whatif", "Other settings instead of today's: what they would bring, by a model calibrated on the job itself."),
     ("compare", "Two runs phase by phase, per rollout and per token: why is one slower?"),
     ("init", "Print a first job file from what the sources show."),
     ("simulate", "Run a scenario: an invented or published job that drifts, in seconds instead of days."),
@@ -83,6 +84,26 @@ def _advise(
 
     ask = base.Ask(tuple(sources or ()), framework, job, since, last)
     advise.run(ask, advise.Wish(as_json, html, usd_per_gpu_hour))
+
+
+@app.command("whatif", help=HELP["whatif"], short_help=HELP["whatif"])
+def _whatif(
+    sources: Sources = None,
+    wishes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="A setting to ask about (gpus_trainer=48); as many as needed."
+        ),
+    ] = None,
+    framework: FrameworkName = "auto",
+    job: JobPath = None,
+    as_json: AsJson = False,
+    since: Since = None,
+    last: Last = None,
+) -> None:
+    from tuner.commands import base, whatif
+
+    whatif.run(base.Ask(tuple(sources or ()), framework, job, since, last), wishes or (), as_json=as_json)
 
 
 @app.command("compare", help=HELP["compare"], short_help=HELP["compare"])

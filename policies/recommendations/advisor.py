@@ -8,12 +8,16 @@ from policies.diagnosis import diagnose
 from policies.diagnosis.budget import wall_time_budget
 from policies.diagnosis.learning import TRUNCATION
 from policies.estimators import estimate
+from policies.prospects import Prospects, prospects_of
 from policies.recommendations.case import Case, Ranked
+from policies.recommendations.curriculum import curriculum
 from policies.recommendations.engines import engines
-from policies.recommendations.flow import curriculum, flow
+from policies.recommendations.environment import environment
 from policies.recommendations.periodic import periodic
 from policies.recommendations.sides import sides
+from policies.recommendations.staleness import staleness
 from policies.recommendations.warnings import VOID, do_not, missing
+from policies.recommendations.waste import waste
 from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
 
@@ -24,8 +28,9 @@ def advise(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds:
     known = estimate(topology, setpoints, snapshot)
     diagnosis = diagnose(topology, setpoints, known)
     budget = wall_time_budget(topology.mode, setpoints, known)
-    case = Case(topology, setpoints, known, limits, diagnosis, budget)
-    curve = split_curve(topology, setpoints, known, limits) if case.verdict not in VOID else None
+    prospects = Prospects(None) if diagnosis.verdict in VOID else prospects_of(topology, setpoints, known)
+    case = Case(topology, setpoints, known, limits, diagnosis, budget, prospects)
+    curve = split_curve(topology, setpoints, known, limits, prospects) if case.verdict not in VOID else None
     ranked = sorted(filter(_gives_something, _candidates(case, curve)), key=lambda r: -r.expected)
     warnings = do_not(case)
     warned = {(d.knob, d.direction) for d in warnings}
@@ -56,7 +61,10 @@ def _candidates(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:
         return
     yield from engines(case)
     if case.topology.mode is not Mode.ENGINE:
-        yield from flow(case)
+        yield from curriculum(case)
+        yield from waste(case)
+        yield from staleness(case)
+        yield from environment(case)
         yield from periodic(case)
         yield from sides(case, curve)
 

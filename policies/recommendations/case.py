@@ -1,9 +1,10 @@
 """What every recommendation rule sees, and how an uncertain gain is written down."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from policies.base import Diagnosis, Interval, Recommendation, Verdict
 from policies.diagnosis.budget import Budget
+from policies.prospects import Prospects
 from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
 
@@ -25,6 +26,8 @@ GENERATOR_SIDE = frozenset(
 """Verdicts under which a faster generator would help."""
 UNTOLD = 0.05
 """Expected gain per unit of the share it acts on, where data cannot tell: below any gain that is worth telling."""
+GAIN_MIN = 0.01
+"""A change that gains less is not worth its trouble."""
 GAIN_MAX = 10.0
 """No promise beyond this, whatever the formula says."""
 
@@ -37,6 +40,8 @@ class Case:
     bounds: Bounds
     diagnosis: Diagnosis
     budget: Budget | None
+    prospects: Prospects = field(default_factory=lambda: Prospects(None))
+    """The calibrated model, where the data allow one."""
 
     @property
     def verdict(self) -> Verdict:
@@ -79,6 +84,20 @@ class Ranked:
 
     expected: float
     recommendation: Recommendation
+
+
+def ranked(advised: Recommendation) -> Ranked:
+    """By the mean of its gain."""
+    return Ranked(advised.gain_frac.mean if advised.gain_frac is not None else 0.0, advised)
+
+
+def scaled(factor: float, gain: Interval) -> Interval:
+    return Interval(factor * gain.low, factor * gain.mean, factor * gain.high)
+
+
+def below(bound: float, gain: Interval) -> Interval:
+    """The gain, cut at what arithmetic allows."""
+    return Interval(min(gain.low, bound), min(gain.mean, bound), min(gain.high, bound))
 
 
 def at_most(bound: float) -> Interval:

@@ -14,8 +14,12 @@ HALF_RATE_REQUESTS = tuple(exp(log(8.0) + (log(128.0) - log(8.0)) * (i + 0.5) / 
 """Batch at which decode reaches half of its ceiling: log-uniform from 8 to 128 where the engine's curve is unknown."""
 KV_TARGET_FRAC = 0.8
 """A batch is not grown beyond the requests that fill this share of the KV pool."""
-MOSTLY_DECODE = 0.6
-"""From this share of the step generation is so much that no other phase can give back as much."""
+EVENLY = tuple((i + 0.5) / 20 for i in range(20))
+"""Midpoints of U[0, 1]."""
+WORTH_DRAFTING = 0.2
+"""Share of the wall time from which faster decoding is worth a draft."""
+DRAFTED_RESIDENTS = 64.0
+"""With more residents per engine drafted tokens compete for compute."""
 CHUNKS = "chunked prefill budget"
 """What engines call the prompt tokens of one iteration."""
 
@@ -47,6 +51,11 @@ def engines(case: Case) -> Iterator[Ranked]:
         yield from _slow(case)
 
 
+def of_generation(share: float, gain: Interval) -> Interval:
+    """Gain of the whole when this share of the wall time gains so much."""
+    return Interval(*(freed(share * g / (1.0 + g)) for g in (gain.low, gain.mean, gain.high)))
+
+
 def batch_gain(now: float, then: float) -> Interval:
     """Gain in decode throughput from a larger batch: X(b) = b / (h + b), h the half-rate batch.
 
@@ -73,7 +82,7 @@ def _more_in_flight(case: Case) -> Iterator[Ranked]:
         return
     gain = batch_gain(residents, proposed)
     scale = 1.0 if case.topology.mode is Mode.ENGINE else max(case.generator_frac, 0.1)
-    gain = Interval(*(freed(scale * g / (1.0 + g)) for g in (gain.low, gain.mean, gain.high)))
+    gain = of_generation(scale, gain)
     fits = f"; the KV pool would be {kv * proposed / residents:.0%} full" if kv else ""
     reason = (
         f"{residents:.0f} requests run where {proposed:.0f} could{fits}. Larger batches decode more per second, with "
@@ -198,27 +207,49 @@ def _many_short_requests(case: Case) -> Iterator[Ranked]:
         f"{batch / wall:.0f} rollouts a second is what one client process and its HTTP path carry; the engines may be "
         "idle behind it. One request per group instead of per rollout tells: if generation shortens, that was it."
     )
+    size = int(case.setpoints.group_size or case.get("group_size_seen") or 1)
+    share = case.generator_frac if case.budget is not None else 1.0  # generation is all that is known
+    gain = of_generation(share, one_request_per_group(size)) if size > 1 else None
     yield Ranked(
         1.5 * UNTOLD * case.generator_frac,
-        Recommendation("client_concurrency", Direction.UP, None, "one request per group", "", None, reason),
+        Recommendation("client_concurrency", Direction.UP, None, "one request per group", "", gain, reason),
     )
+
+
+def one_request_per_group(size: int) -> Interval:
+    """Gain in requests carried, when of the client's time a share v ~ U[0, 1] is per request and falls by the size.
+
+    1 / (1 - v (1 - 1/S)) - 1
+    # groups of 2: 0.05 .. 0.39 .. 0.82 | 4: 0.08 .. 0.84 .. 2.08 | 16: 0.10 .. 1.85 .. 5.40
+    """
+    return central(1.0 / (1.0 - v * (1.0 - 1.0 / size)) - 1.0 for v in EVENLY)
 
 
 def _speculate(case: Case) -> Iterator[Ranked]:
-    """A serial step sends all its rollouts at once: where most of it is decoding, faster decoding shortens it."""
-    share, own = case.frac("rollout_s"), case.topology.gpus_total is not None or case.setpoints.engines is not None
-    if case.verdict is not Verdict.GENERATION_BOUND or not case.serial or not own or share < MOSTLY_DECODE:
-        return  # a hosted service decodes as it does
+    """Drafted tokens: decoding gets U[1, 2.5] times as fast while batches are small enough to leave compute idle."""
+    share = case.frac("rollout_s") if case.serial else case.generator_frac
+    each = residents_per_engine(case.setpoints, case.snapshot)
+    ours = case.topology.gpus_total or case.setpoints.gpus_generator or case.setpoints.engines  # else a hosted service
+    if case.verdict is not Verdict.GENERATION_BOUND or share < WORTH_DRAFTING or not ours:
+        return
+    if each is not None and each > DRAFTED_RESIDENTS:
+        return
+    gain = central(freed(share * (1.0 - 1.0 / (1.0 + 1.5 * v))) for v in EVENLY)
     reason = (
-        f"Generation fills {share:.0%} of a step whose rollouts are all sent at once. Speculative decoding (an MTP "
-        "head or a draft model) is exact and helps most in small batches and in the tail; at twice the decode rate "
-        f"the step would take {1.0 - share / 2.0:.2f} of its time. Measure it on one step."
+        f"Generation holds {share:.0%} of the wall time. Speculative decoding (a draft head or n-grams) gives the same "
+        "samples up to 2.5x as fast while decode batches are small; how small they are here is not logged."
     )
-    risks = ("large batches may slow down", "the draft must follow the weights")
-    yield Ranked(
-        1.1 * UNTOLD * share,
-        Recommendation("engine_settings", Direction.ON, None, "speculative decoding", "", None, reason, risks),
+    advised = Recommendation(
+        "engine_settings",
+        Direction.ON,
+        None,
+        "speculative decoding",
+        "",
+        gain,
+        reason,
+        ("a draft must follow the model",),
     )
+    yield Ranked(0.5 * gain.mean, advised)
 
 
 def _rarely_full(case: Case) -> Iterator[Ranked]:
@@ -232,7 +263,7 @@ def _rarely_full(case: Case) -> Iterator[Ranked]:
     if each is not None and each <= 4 * FEW_RESIDENTS:
         gain = batch_gain(each, 2.0 * each)
         scale = max(case.generator_frac, 0.1)
-        gain = Interval(*(freed(scale * g / (1.0 + g)) for g in (gain.low, gain.mean, gain.high)))
+        gain = of_generation(scale, gain)
         expected, now = 0.8 * gain.mean, each
         reason = (
             f"About {each:.0f} requests per engine leave decode batches small; twice as many decode more per second."

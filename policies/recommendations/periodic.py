@@ -1,12 +1,15 @@
 """What comes every so often and need not: evaluation, checkpoints, weight publications, offloading."""
 
 from collections.abc import Iterator
+from math import exp
 
-from policies.base import Direction, Recommendation, Verdict
-from policies.recommendations.case import UNTOLD, Case, Ranked, at_most, freed, saved_by_doubling
+from policies.base import Direction, Interval, Recommendation, Verdict
+from policies.recommendations.case import GAIN_MIN, UNTOLD, Case, Ranked, at_most, freed, ranked, saved_by_doubling
 
 WORTH_IT = 0.03
 """Phases under this share of the wall time are left alone."""
+ONE_STEP = 1.28 * 0.1 * 2.0**0.5
+"""80 % of the logarithm of a ratio between two single steps, each of which scatters by a tenth."""
 
 
 def periodic(case: Case) -> Iterator[Ranked]:
@@ -47,43 +50,36 @@ def _interval(case: Case, knob: str, signal: str, now: int | None, what: str) ->
 
 def _weight_sync(case: Case) -> Iterator[Ranked]:
     share = case.frac("weight_sync_s")
-    if share < WORTH_IT:
-        yield from _drain(case)
+    if share >= WORTH_IT:
+        yield _publish_less(case, share)
+    if case.setpoints.in_flight_update or case.serial:
         return
+    drained = case.prospects.gain(in_flight_update=True) if case.setpoints.in_flight_update is False else None
+    if drained is not None and drained.mean >= GAIN_MIN:
+        reason = "Engines are drained at every publication: updated in flight, they go on without waiting for the last."
+        yield _in_flight(case, drained, reason)
+    elif share >= WORTH_IT:
+        reason = f"Updating weights while requests stay in flight hides at most the {share:.0%} that publishing takes."
+        yield _in_flight(case, at_most(freed(share)), reason)
+    else:
+        yield from _drain(case)
+
+
+def _publish_less(case: Case, share: float) -> Ranked:
     now = case.setpoints.sync_interval
     gain = saved_by_doubling(share)
     reason = f"Publishing weights takes {share:.0%} of the wall time; half as often gives half of that back."
-    yield Ranked(
-        gain.mean,
-        Recommendation(
-            "sync_interval",
-            Direction.UP,
-            now,
-            2 * now if now else "twice the interval",
-            "steps",
-            gain,
-            reason,
-            ("rollouts are up to twice as many versions old",),
-            data_changing=True,
-        ),
+    proposed = 2 * now if now else "twice the interval"
+    risks = ("rollouts are up to twice as many versions old",)
+    return ranked(
+        Recommendation("sync_interval", Direction.UP, now, proposed, "steps", gain, reason, risks, data_changing=True)
     )
-    if case.setpoints.in_flight_update or case.serial:
-        return
-    bound = at_most(freed(share))
-    reason = f"Updating weights while requests stay in flight hides at most the {share:.0%} that publishing takes now."
-    yield Ranked(
-        bound.mean,
-        Recommendation(
-            "in_flight_update",
-            Direction.ON,
-            "off" if case.setpoints.in_flight_update is False else None,
-            "on",
-            "",
-            bound,
-            reason,
-            ("a rollout may span two versions",),
-            data_changing=True,
-        ),
+
+
+def _in_flight(case: Case, gain: Interval, reason: str) -> Ranked:
+    now, risks = "off" if case.setpoints.in_flight_update is False else None, ("a rollout may span two versions",)
+    return ranked(
+        Recommendation("in_flight_update", Direction.ON, now, "on", "", gain, reason, risks, data_changing=True)
     )
 
 
@@ -106,7 +102,7 @@ def _drain(case: Case) -> Iterator[Ranked]:
 def _overhead(case: Case) -> Iterator[Ranked]:
     share = case.frac("offload_s")
     if share >= WORTH_IT:
-        gain = at_most(freed(share))
+        gain = _kept_resident(case, share)
         reason = (
             f"Moving weights and caches between GPU and host takes {share:.0%} of the wall time. "
             "Keep both sides resident if memory allows."
@@ -127,3 +123,15 @@ def _overhead(case: Case) -> Iterator[Ranked]:
             idle,
             Recommendation("engine_settings", Direction.SET, None, "keep engines warm", "", None, reason),
         )
+
+
+def _kept_resident(case: Case, share: float) -> Interval:
+    """Both sides stay in memory: U[0.8, 1] of the moving goes, and none to all of the publication that wakes engines.
+
+    One step alone scatters by a tenth, before the change and after it.
+    """
+    whole = share + case.frac("weight_sync_s")
+    step = case.snapshot.signals.get("step_s")
+    factor = exp(ONE_STEP) if step is not None and step.n == 1 else 1.0
+    low, mean, high = freed(0.82 * share), freed(0.9 * (share + whole) / 2.0), freed(0.98 * whole)
+    return Interval((1.0 + low) / factor - 1.0, mean, (1.0 + high) * factor - 1.0)

@@ -15,7 +15,7 @@ from simulators.snapshot import DroppedStep, Row, Signal, Snapshot, Window, fold
 
 EXTREME = (0.0, SMALLEST, 1e-9, 1.0, 1e9, LARGEST, LARGEST_VALUE, -LARGEST_VALUE)
 POWERS = st.integers(-3, 5).map(lambda n: 2.0**n)
-EVERY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EVERY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def value_of(name: str) -> st.SearchStrategy[float]:

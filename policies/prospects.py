@@ -1,0 +1,123 @@
+"""What a change would bring: the calibrated model's answer with its 80 % interval, or why there is none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from policies.base import Interval
+from policies.diagnosis.waiting import generator_is_slower
+from simulators.calibration import Calibration, Change, Draw, Spread, ask, calibrate
+from simulators.calibration.draws import slower
+from simulators.plant import Setpoints, Topology
+from simulators.snapshot import Snapshot
+
+Value = float | int | bool
+UNMODELLED = frozenset(
+    ("packing", "gpus_prefill", "gpus_decode", "sandbox_quota", "validation_interval", "checkpoint_interval")
+)
+"""Settings that calibrated draws have no station for: asking about them would answer 0."""
+SETTINGS = frozenset(f.name for f in fields(Setpoints)) - UNMODELLED
+DIGITS = 6
+"""Of a gain: far below its own width."""
+SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
+"""Trainer's shares of the GPUs that are tried where a job's sides get GPUs of their own for the first time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prospects:
+    """The calibrated model of one job, ready for questions."""
+
+    calibration: Calibration | None
+    why_not: str = ""
+
+    def changes(self, settings: Mapping[str, Value]) -> list[Change]:
+        """The change that these settings are. ValueError for a setting that the model does not know."""
+        return [] if self.calibration is None else _changes(self.calibration.draws[0], settings)
+
+    def gain(self, **settings: Value) -> Interval | None:
+        """None also where these settings make no job, or one that stands still."""
+        if self.calibration is None:
+            return None
+        return self.gain_of(*self.changes(settings))
+
+    def gain_of_trainer(self, most_frac: float) -> Interval | None:
+        """A share of the trainer's work goes away: each draw takes its own from 0 to the most, evenly."""
+        if self.calibration is None:
+            return None
+        count = len(self.calibration.draws)
+        shares = {d.values: most_frac * ((7 * i) % count + 0.5) / count for i, d in enumerate(self.calibration.draws)}
+        return self.gain_of(lambda d: faster_trainer(d, shares[d.values]))
+
+    def gain_of(self, *changes: Change) -> Interval | None:
+        """The same of changes that are told draw by draw; of several, each draw takes its best."""
+        if self.calibration is None:
+            return None
+        try:
+            answer = ask(self.calibration.draws, *changes)
+        except (ValueError, ArithmeticError):
+            return None
+        return None if answer.stopped is not None else interval(answer.gain)
+
+
+def faster_trainer(draw: Draw, saved_frac: float) -> Draw:
+    """The same job with that share of the trainer's work gone."""
+    trainer = slower(draw.stations.trainer, 1.0 - saved_frac)
+    return replace(draw, stations=replace(draw.stations, trainer=trainer))
+
+
+def interval(spread: Spread) -> Interval:
+    """Rounded, so that equal jobs in other units of time have equal gains to the last digit."""
+    return Interval(*(round(value, DIGITS) for value in (spread.low, spread.mean, spread.high)))
+
+
+def prospects_of(topology: Topology, setpoints: Setpoints, snapshot: Snapshot) -> Prospects:
+    """`snapshot` with what follows from it (policies.estimators)."""
+    idle = snapshot.get("trainer_idle_frac")
+    limits = idle is None or generator_is_slower(setpoints, snapshot, idle)
+    found = calibrate(topology, setpoints, snapshot, limits)
+    return Prospects(None, found) if isinstance(found, str) else Prospects(found)
+
+
+def _changes(draw: Draw, settings: Mapping[str, Value]) -> list[Change]:
+    """The change as the model takes it; several where a first split is left open: each draw then has its own best."""
+    unknown = sorted(set(settings) - SETTINGS)
+    if unknown:
+        raise ValueError(f"{unknown[0]}: no setting of the model; it knows {', '.join(sorted(SETTINGS))}")
+    overlaps = settings.get("overlap") is True and draw.shared_gpus
+    if not overlaps or {"gpus_trainer", "gpus_generator"} & set(settings):
+        return [lambda d: d.under(*changed(d.topology, d.setpoints, settings))]
+    return [_split(settings, share) for share in SHARES]
+
+
+def _split(settings: Mapping[str, Value], share: float) -> Change:
+    """Overlapped, with that share of the GPUs for the trainer, in whole engines."""
+
+    def change(draw: Draw) -> Draw:
+        total, engine = draw.setpoints.gpus_generator or 1, draw.topology.gpus_per_engine or 1
+        if total < engine + 1:
+            raise ValueError(f"gpus_total={total} holds one engine of {engine} only: there is nothing to split")
+        generator = min(max(1, round((1.0 - share) * total / engine)) * engine, (total - 1) // engine * engine)
+        sides = {"gpus_trainer": total - generator, "gpus_generator": generator}
+        return draw.under(*changed(draw.topology, draw.setpoints, {**settings, **sides}))
+
+    return change
+
+
+def changed(topology: Topology, setpoints: Setpoints, settings: Mapping[str, Value]) -> tuple[Topology, Setpoints]:
+    """Topology and setpoints with these settings, and what goes with them.
+
+    | set | goes with it |
+    |---|---|
+    | one side's GPUs of an overlapped job | the other side's, the total kept |
+    | engines | GPUs of the generator, by the size of an engine |
+    """
+    whole: dict[str, Any] = dict(settings)
+    size = topology.gpus_per_engine or 1
+    if "engines" in whole and "gpus_generator" not in whole:
+        whole["gpus_generator"] = int(whole["engines"]) * size
+    whole.pop("engines", None)
+    total = topology.gpus_total or 0
+    for one, other in (("gpus_trainer", "gpus_generator"), ("gpus_generator", "gpus_trainer")):
+        if one in settings and other not in whole and setpoints.overlap is not False:
+            whole[other] = total - int(whole[one])
+    return topology, replace(setpoints, **whole)

@@ -1,0 +1,140 @@
+"""One question to the calibrated model: these settings instead of today's; what then, what limits, is it legal."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from policies.base import Interval
+from policies.prospects import Prospects, Value, interval
+from simulators.analytic import AnalyticModel
+from simulators.calibration import Answer, Draw, ask
+from simulators.calibration.checking import Checked, checked
+from simulators.event_model import is_warm
+from simulators.event_state import Job
+from simulators.legality import refusal
+from simulators.limits import binding_limits
+from simulators.model import Prediction
+from simulators.plant import Bounds, Setpoints, Topology
+
+LIMITS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Means over the possible jobs behind the data. Rates are per second of wall time."""
+
+    step_s: float
+    rollouts_per_s: float
+    useful_rollouts_per_s: float
+    trainer_idle_frac: float
+    generator_busy_frac: float
+    staleness_mean: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Limiter:
+    """A limit that, raised alone, makes the job faster."""
+
+    name: str
+    now: float
+    raised: float
+    gain_frac: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    settings: Mapping[str, Value]
+    now: State
+    then: State
+    gain_frac: Interval
+    limits: tuple[Limiter, ...]
+    """After the change, the strongest first."""
+    illegal: tuple[str, ...]
+    """Why the job cannot have these settings; empty: nothing known speaks against them."""
+    stopped: str | None
+    parameters: tuple[str, ...]
+    unidentified: tuple[str, ...]
+    assumed: tuple[str, ...]
+    weak: tuple[str, ...]
+    simulated: str | None
+    """What simulation said where the queueing model is weak; None: not needed, or not to be had at once."""
+    residuals: Mapping[str, tuple[float, float]]
+    """Measured and predicted value of what the model was not set to."""
+
+
+def reply(prospects: Prospects, settings: Mapping[str, Value], bounds: Bounds) -> Reply | None:
+    """None where nothing could be calibrated (prospects.why_not says why). ValueError: these settings make no job."""
+    calibration = prospects.calibration
+    if calibration is None:
+        return None
+    answer = ask(calibration.draws, *prospects.changes(settings))
+    first = answer.jobs[0]
+    found = checked(answer, calibration.draws) if answer.weak and is_warm() else None
+    return Reply(
+        settings=settings,
+        now=_state(answer.now),
+        then=_state(answer.then),
+        gain_frac=interval(answer.gain if found is None else found.gain),
+        limits=_limits(answer),
+        illegal=tuple(_illegal((first.topology, first.setpoints), calibration.draws[0].setpoints, settings, bounds)),
+        stopped=answer.stopped,
+        parameters=tuple(p.sentence() for p in calibration.parameters if p not in calibration.unidentified),
+        unidentified=tuple(p.sentence() for p in calibration.unidentified),
+        assumed=calibration.assumed,
+        weak=answer.weak,
+        simulated=None if found is None else _told(found),
+        residuals={r.signal: (r.measured, r.predicted) for r in calibration.residuals},
+    )
+
+
+def _told(found: Checked) -> str:
+    return f"simulated {found.simulated_gain:+.1%} where the queueing model says {found.analytic_gain:+.1%}"
+
+
+def _state(predictions: Iterable[tuple[float, Prediction]]) -> State:
+    known = list(predictions)
+    ages = [(w, p.staleness.mean) for w, p in known if p.staleness is not None]
+    return State(
+        step_s=_mean((w, p.step_s) for w, p in known),
+        rollouts_per_s=_mean((w, p.rollouts_per_s) for w, p in known),
+        useful_rollouts_per_s=_mean((w, p.useful_rollouts_per_s) for w, p in known),
+        trainer_idle_frac=_mean((w, p.trainer_idle_frac) for w, p in known),
+        generator_busy_frac=_mean((w, p.generator_busy_frac) for w, p in known),
+        staleness_mean=_mean(ages) if ages else None,
+    )
+
+
+def _mean(values: Iterable[tuple[float, float]]) -> float:
+    pairs = list(values)
+    return sum(w * v for w, v in pairs) / sum(w for w, _ in pairs)
+
+
+def _limits(answer: Answer) -> tuple[Limiter, ...]:
+    """Mean gain of raising each limit alone; a limit that a possible job has not counts there as no gain."""
+    sums: dict[str, tuple[float, float, float]] = {}
+    for job in answer.jobs:
+        for limit in binding_limits(AnalyticModel, _job(job)):
+            now, raised, gain = sums.get(limit.name, (limit.now, limit.raised, 0.0))
+            sums[limit.name] = (now, raised, gain + job.weight * limit.gain_frac)
+    found = [Limiter(name, *numbers) for name, numbers in sums.items()]
+    return tuple(sorted(found, key=lambda limit: -limit.gain_frac)[:LIMITS_SHOWN])
+
+
+def _job(draw: Draw) -> Job:
+    return Job(draw.topology, draw.stations, draw.workload, draw.setpoints)
+
+
+def _illegal(
+    job: tuple[Topology, Setpoints], now: Setpoints, settings: Mapping[str, Value], bounds: Bounds
+) -> Iterable[str]:
+    topology, then = job
+    if then.overlap is not False and then.gpus_trainer and {"gpus_trainer", "gpus_generator"} & settings.keys():
+        why = refusal(topology, then, bounds, then.gpus_trainer)
+        if why is not None:
+            yield why
+    for name, most in (("max_in_flight", bounds.max_in_flight_max), ("staleness_bound", bounds.staleness_max)):
+        value = settings.get(name)
+        if value is not None and most is not None and value > most:
+            yield f"{name}={value:g} is above the bound {most:g}"
+    used, had = (sum((s.gpus_trainer or 0, s.gpus_generator or 0)) for s in (then, now))
+    if then.overlap is not False and bounds.gpus_total_max is not None and used > max(had, bounds.gpus_total_max):
+        yield f"{used} GPUs are more than the bound gpus_total_max={bounds.gpus_total_max}"

@@ -1,0 +1,85 @@
+"""`equipoise whatif`: what is asked, what is refused, what is answered."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tuner.answers_asked import SCHEMA_FILE, schema_json
+from tuner.cli import main
+from tuner.commands.whatif import parsed
+from tuner.errors import ConfigError
+
+JOB = Path(__file__).parents[1] / "data" / "published" / "case1"
+SOURCES = [str(JOB / "times.csv"), str(JOB / "rl.toml")]
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["whatif", *SOURCES, *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_shipped_schema_is_the_models_own() -> None:
+    assert SCHEMA_FILE.read_text() == schema_json()
+
+
+def test_the_json_answer_keeps_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = json.loads(asked(capsys, "--set", "gpus_trainer=48", "--json"))
+    jsonschema.validate(answer, json.loads(SCHEMA_FILE.read_text()))
+    assert answer["calibrated"]
+    assert answer["now"]["step_s"] == pytest.approx(260.0, rel=0.05)
+    assert answer["gain_frac"]["low"] < answer["gain_frac"]["mean"] < answer["gain_frac"]["high"] < 0.15
+
+
+def test_taking_gpus_from_the_slower_side_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = json.loads(asked(capsys, "--set", "gpus_trainer=96", "--json"))
+    assert answer["gain_frac"]["high"] < 0.0
+    assert answer["limits"][0]["name"] == "gpus_generator"
+
+
+def test_the_text_answer_says_what_is_not_identified(capsys: pytest.CaptureFixture[str]) -> None:
+    out = asked(capsys, "--set", "gpus_trainer=48")
+    assert "useful rollouts per second (80 %:" in out
+    assert "alpha of the trainer is not identified" in out
+
+
+def test_a_split_off_the_lattice_is_answered_and_called_illegal(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = json.loads(asked(capsys, "--set", "gpus_trainer=44", "--json"))
+    assert answer["illegal"]
+
+
+def test_data_without_a_step_time_get_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text("step,reward_mean\n1,0.5\n2,0.6\n")
+    assert main(["whatif", str(path), "--set", "gpus_trainer=48", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert not answer["calibrated"]
+    assert "step time" in answer["headline"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ("gpus_trainr=48", "did you mean gpus_trainer"),
+        ("gpus_trainer", "name=value"),
+        ("gpus_trainer=many", "whole number"),
+        ("gpus_trainer=4.5", "whole number"),
+        ("staleness_bound=-1", "at least 0"),
+        ("partial_rollout=perhaps", "on or off"),
+        ("packing=on", "no setting of the model"),
+    ],
+)
+def test_what_makes_no_question_is_refused_with_the_remedy(wish: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        parsed(wish)
+
+
+def test_settings_that_make_no_job_are_an_error_and_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whatif", *SOURCES, "--set", "gpus_trainer=5000"]) == 2
+    assert "gpus" in capsys.readouterr().err
+
+
+def test_a_command_without_a_question_says_how_to_ask(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whatif", *SOURCES]) == 2
+    assert "--set gpus_trainer=48" in capsys.readouterr().err

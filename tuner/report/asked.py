@@ -1,0 +1,134 @@
+"""The answer to one question, in words and as JSON."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+
+from policies.prospects import Value
+from policies.questions import Reply, State
+from tuner import answers, answers_asked
+from tuner.report.answer import finite
+from tuner.report.text import Screen
+from tuner.report.words import figure
+from tuner.version import VERSION
+
+LABEL = 9
+"""Columns of the word in front of each part."""
+
+
+def build(reply: Reply | None, settings: Mapping[str, Value], why_not: str) -> answers_asked.Asked:
+    """The JSON answer; every number finite or null."""
+    if reply is None:
+        return answers_asked.Asked(
+            schema_version=1,
+            product_version=VERSION,
+            settings=dict(settings),
+            headline=f"The model cannot be calibrated on this data: {why_not}.",
+            calibrated=False,
+            now=None,
+            then=None,
+            gain_frac=None,
+            limits=[],
+            illegal=[],
+            stopped=None,
+            parameters=[],
+            unidentified=[],
+            assumed=[],
+            weak=[],
+            simulated=None,
+            residuals=[],
+        )
+    gain = reply.gain_frac
+    return answers_asked.Asked(
+        schema_version=1,
+        product_version=VERSION,
+        settings=dict(reply.settings),
+        headline=headline(reply),
+        calibrated=True,
+        now=_state(reply.now),
+        then=_state(reply.then),
+        gain_frac=answers.Interval(low=gain.low, mean=gain.mean, high=gain.high),
+        limits=[
+            answers_asked.Limiter(name=limit.name, now=limit.now, raised=limit.raised, gain_frac=limit.gain_frac)
+            for limit in reply.limits
+            if finite(limit.gain_frac) is not None
+        ],
+        illegal=list(reply.illegal),
+        stopped=reply.stopped,
+        parameters=list(reply.parameters),
+        unidentified=list(reply.unidentified),
+        assumed=list(reply.assumed),
+        weak=list(reply.weak),
+        simulated=reply.simulated,
+        residuals=[
+            answers_asked.Residual(signal=signal, measured=measured, predicted=predicted)
+            for signal, (measured, predicted) in reply.residuals.items()
+        ],
+    )
+
+
+def _state(state: State) -> answers_asked.State:
+    return answers_asked.State(
+        step_s=state.step_s,
+        rollouts_per_s=state.rollouts_per_s,
+        useful_rollouts_per_s=state.useful_rollouts_per_s,
+        trainer_idle_frac=min(1.0, max(0.0, state.trainer_idle_frac)),
+        generator_busy_frac=min(1.0, max(0.0, state.generator_busy_frac)),
+        staleness_mean=state.staleness_mean,
+    )
+
+
+def headline(reply: Reply) -> str:
+    """One sentence with numbers."""
+    what = ", ".join(f"{name} {_told(value)}" for name, value in reply.settings.items())
+    if reply.stopped is not None:
+        return f"With {what} the job stands still: {reply.stopped}."
+    gain, now, then = reply.gain_frac, reply.now, reply.then
+    legal = f" Not legal: {reply.illegal[0]}." if reply.illegal else ""
+    return (
+        f"With {what}: {gain.mean:+.0%} useful rollouts per second (80 %: {gain.low:+.0%} .. {gain.high:+.0%}), the "
+        f"trainer idle for {then.trainer_idle_frac:.0%} instead of {now.trainer_idle_frac:.0%}.{legal}"
+    )
+
+
+def _told(value: Value) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else f"{value:g}"
+
+
+def render(asked: answers_asked.Asked, screen: Screen) -> str:
+    """Headline, now and then side by side, what limits then, and what the data leave open."""
+    width = max(60, screen.columns)
+    lines = [*textwrap.wrap(asked.headline, width), ""]
+    lines += _table(asked)
+    raised = [f"{one.name} {one.now:g} -> {one.raised:g}: {one.gain_frac:+.0%}" for one in asked.limits]
+    for label, entries in (
+        ("Illegal", asked.illegal),
+        ("Limits", raised),
+        ("Open", asked.unidentified),
+        ("Assumed", [", ".join(asked.assumed)] if asked.assumed else []),
+        ("Weak", asked.weak if asked.simulated is None else [asked.simulated]),
+    ):
+        lines += _part(label, entries, width)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(asked: answers_asked.Asked) -> Iterator[str]:
+    if asked.now is None or asked.then is None:
+        return
+    yield f"{'':{LABEL}}{'':26}{'now':>10}{'then':>10}"
+    for name, title in (
+        ("step_s", "seconds a step"),
+        ("useful_rollouts_per_s", "useful rollouts a second"),
+        ("trainer_idle_frac", "trainer idle (share)"),
+        ("generator_busy_frac", "generator busy (share)"),
+        ("staleness_mean", "staleness (versions)"),
+    ):
+        now, then = asked.now.model_dump()[name], asked.then.model_dump()[name]
+        if now is not None and then is not None:
+            yield f"{'':{LABEL}}{title:26}{figure(now):>10}{figure(then):>10}"
+    yield ""
+
+
+def _part(label: str, entries: Iterable[str], width: int) -> Iterator[str]:
+    for i, entry in enumerate(entries):
+        head = f"{label if i == 0 else '':{LABEL}}"
+        yield from textwrap.wrap(entry, width, initial_indent=head, subsequent_indent=" " * LABEL)
