@@ -12,7 +12,7 @@ PYTEST  := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast integration fuzz bench check format docs readme lock build clean
+.PHONY: help setup warm demo test test-fast integration fuzz bench check format docs readme lock build clean
 
 help: ## list the targets
 	@printf 'usage: make TARGET [VENV=.venv] [PYTHON=python3.12]\n\n'
@@ -30,19 +30,22 @@ demo: $(STAMP) ## advise on a bundled real log; leaves demo/report.html
 	@$(VENV)/bin/equipoise advise "$(DEMO_LOG)" --html demo/report.html
 	@printf '\nThe same answer with pictures: %s\n' "$(CURDIR)/demo/report.html"
 
-test: $(STAMP) ## unit, laws, stories, contracts and docs tests (under 5 minutes)
+warm: $(STAMP) ## compile the event engine once (a minute or two), so that no simulation waits for it
+	@$(PY) -c 'from simulators.event_model import warm_up; warm_up()'
+
+test: warm ## unit, laws, stories, contracts and docs tests
 	$(PYTEST) tests -n $(WORKERS) -m "not integration"
 
-test-fast: $(STAMP) ## the part of `test` that takes under a minute
+test-fast: warm ## the part of `test` that takes under a minute
 	$(PYTEST) tests -n $(WORKERS) -m "not integration and not slow"
 
-integration: $(STAMP) ## tests with real parts: event-file writers, a browser, the built wheel
+integration: warm ## tests with real parts: event-file writers, a browser, the built wheel
 	$(PYTEST) tests -m integration
 
 fuzz: $(STAMP) ## 100,000 mutated inputs through the whole library path (FUZZ_N=2000: a short one)
 	$(PY) -m tests.fuzz --count $(FUZZ_N)
 
-bench: $(STAMP) ## times and memory of the command line and the event engine (BENCH_HUGE=1: more of both)
+bench: warm ## times and memory of the command line and the event engine (BENCH_HUGE=1: more of both)
 	$(PY) -m benchmarks
 
 check: $(STAMP) ## format, lint, strict types, import walls

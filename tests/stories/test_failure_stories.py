@@ -171,7 +171,8 @@ def test_5_dead_replicas_go_on_reporting() -> None:
     def phantoms(seen: Observation) -> Observation:
         signals = {**seen.snapshot.signals, "engines": Signal(24.0, "engines")}
         halved = replace(seen.in_force, gpus_generator=96)
-        return replace(seen, snapshot=replace(seen.snapshot, signals=signals), in_force=halved)
+        there = replace(seen.inventory, gpus_generator=96)
+        return replace(seen, snapshot=replace(seen.snapshot, signals=signals), in_force=halved, inventory=there)
 
     _, kept = driven(Disturbed(FluidPlant(), from_the_start, phantoms), 2, rules(Threshold(persist_ticks=1)))
     assert kept.moves == set()
@@ -270,8 +271,11 @@ def test_11_an_order_inside_a_weight_sync_aborts_rollouts() -> None:
 def test_11_a_sync_between_two_legs_makes_the_second_wait() -> None:
     plant = FluidPlant()
     state, _ = driven(plant, 0.1)
-    while state.move is None:
-        state, _ = driven(plant, 30 / HOUR, state=state)
+    for _ in range(240):  # one new tick each: the first repeats the last
+        if state.move is not None:
+            break
+        state, _ = driven(plant, 60 / HOUR, state=state)
+    assert state.move is not None
     assert plant.setpoints.gpus_trainer == 64
     plant.syncing, before = True, len(plant.orders)
     state, _ = driven(plant, 0.05, state=state)
