@@ -186,8 +186,11 @@ def _plug(stations: Stations, knobs: Setpoints) -> Iterator[Fault]:
     if stations.admission.plug is Plug.WIP_CAP and limit is not None and limit * size < batch:
         need = -(-batch // size)
         yield Fault("stations.admission.limit_groups", limit, f"never lets a batch start: it needs {need} groups")
-    if stations.admission.plug in (Plug.BUFFER_CAP, Plug.DROP_OLDEST) and limit is None:
-        yield Fault("stations.admission.limit_groups", None, f"is needed by plug = {stations.admission.plug}")
+    plug = stations.admission.plug
+    if plug in (Plug.BUFFER_CAP, Plug.DROP_OLDEST, Plug.PER_SYNC) and limit is None:
+        yield Fault("stations.admission.limit_groups", None, f"is needed by plug = {plug}")
+    if plug is Plug.DISCARD_STALE and knobs.staleness_bound is None:
+        yield Fault("setpoints.staleness_bound", None, f"is needed by plug = {plug}: older groups are thrown away")
 
 
 def _step_times(engine: Engine) -> Iterator[Fault]:
