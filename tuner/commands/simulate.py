@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TextIO
 
+from policies.allocation import split_curve
+from policies.estimators import estimate
 from policies.levers import Ask, Lever, levers
 from policies.recommendations import advise
 from simulators.event_model import EventModel
@@ -78,13 +80,12 @@ def told_levers(scenario: Scenario, plant: SimulatedPlant, seed: int) -> tuple[L
     if plant.stopped is not None or not plant.log:
         return ()
     seen = plant.observe(plant.now_s)
-    advice = advise(scenario.topology, seen.in_force, seen.snapshot, scenario.bounds)
+    known = estimate(scenario.topology, seen.in_force, seen.snapshot)
+    curve = split_curve(scenario.topology, seen.in_force, known, scenario.bounds)  # by rates: a bound beside the figure
     job = job_at(scenario, plant.step, plant.now_s, seen.in_force)
     per_step = plant.log[-1].row.values["dispatched"] * plant.log[-1].row.values.get("turns_mean", 1.0)
     fewest, most = LEVER_STEPS
-    return levers(
-        job, advice.split_curve, _asker(seed, max(fewest, min(most, round(LEVER_TURNS / max(1.0, per_step)))))
-    )
+    return levers(job, curve, _asker(seed, max(fewest, min(most, round(LEVER_TURNS / max(1.0, per_step))))))
 
 
 def _asker(seed: int, steps: int) -> Ask:
