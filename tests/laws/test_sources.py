@@ -15,7 +15,7 @@ from tuner.sources.opening import open_sources
 
 CASES = Path(__file__).parents[1] / "data" / "cases"
 READERS = (console.KIND, jsonl.KIND, table.KIND, prometheus_text.KIND, trainer_state.KIND)
-FORMATS = tuple(Format(f.name, x.name, x.markers, x.parser, x.block) for f in FRAMEWORKS for x in f.formats)
+FORMATS = tuple(Format(f.name, x.name, x.markers, x.parser, x.block, x.faint) for f in FRAMEWORKS for x in f.formats)
 SAMPLES = tuple(path.read_bytes()[:6_000] for path in sorted(CASES.iterdir()) if path.suffix != ".md")
 STATE = b'{"max_steps": 5, "log_history": [{"step": 1, "loss": 0.5}, {"step": 2, "loss": NaN}]}'
 

@@ -57,6 +57,8 @@ class LineFormat:
     parser: Callable[[], LineParser]
     block: bool = False
     """True when lines after the marker belong to it: then each line goes to `feed` until a flush."""
+    faint: tuple[str, ...] = ()
+    """Markers that others' lines hold too, and often: they count once a log has shown one of `markers`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,7 +244,7 @@ FRAMEWORK = Framework(
         KnobKey("validation_interval", "eval_steps", Change.RESTART),
         KnobKey("logging", "report_to", Change.RESTART, note="wandb or mlflow also get the profiling/ timers"),
     ),
-    formats=(LineFormat("trl-console", (*DICT_MARKERS, STALE, FULL, INFLIGHT, *BAR_MARKERS), _Console),),
+    formats=(LineFormat("trl-console", (*DICT_MARKERS, STALE, FULL, INFLIGHT), _Console, faint=BAR_MARKERS),),
     signature=(
         *(
             f"{prefix}{key}"

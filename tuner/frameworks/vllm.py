@@ -71,8 +71,10 @@ class _Statistics:
 
 def _end_of_statistics(text: str, start: int, end: int) -> int:
     """Where a newline got lost, the next line's head follows the last number with a unit."""
+    if end == len(text):
+        return end
     *_, last = (0, *(found.end() for found in _WITH_UNIT.finditer(text, start, end)))
-    return last if last and end < len(text) else end
+    return last or end
 
 
 def _time_s(head: str, line: Line) -> float | None:

@@ -94,7 +94,7 @@ def _wanted(framework: str) -> tuple[Framework, ...]:
 
 
 def _formats(frameworks: Sequence[Framework]) -> tuple[Format, ...]:
-    return tuple(Format(f.name, x.name, x.markers, x.parser, x.block) for f in frameworks for x in f.formats)
+    return tuple(Format(f.name, x.name, x.markers, x.parser, x.block, x.faint) for f in frameworks for x in f.formats)
 
 
 def _opened(

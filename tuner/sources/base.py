@@ -17,6 +17,7 @@ class Format:
     markers: tuple[str, ...]
     parser: Callable[[], LineParser]
     block: bool = False
+    faint: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

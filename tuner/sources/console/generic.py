@@ -38,7 +38,7 @@ _STEP_BEFORE = re.compile(
 """Not the end of a longer name (`timing_s/step`), nor the whole part of a measure."""
 _WORDS = {"True": 1.0, "true": 1.0, "False": 0.0, "false": 0.0}
 
-_LONE_PAIR_END = re.compile(rb"/[\w./@()-]+[`'\"]?(?: *[:=|] *| +)`?-?[\d.nNi]")
+_LONE_PAIR_END = re.compile(rb"/[\w./@()-]+[`'\"]?(?: *:? +| *[=|] *|:(?=-?\d*\.\d))`?-?[\d.nNi]")
 LONE_PAIR_START = re.compile(rb"[^\x80-\xff]{0,80}?[A-Za-z][\w.@-]*" + _LONE_PAIR_END.pattern)
 """What a line with one pair looks like before it is cleaned; only short lines are asked, and for their end first."""
 

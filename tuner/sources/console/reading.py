@@ -50,6 +50,8 @@ class _Reading:
     open_blocks: int = 0
     faults: dict[str, tuple[int, str]] = field(default_factory=dict)
     found: int = 0
+    awake: set[int] = field(default_factory=set)
+    """Formats that have shown themselves: their faint markers count."""
     first_number: int = 0
     """The first line that says something: it may start in the middle of a record."""
     last_number: int = 0
@@ -58,7 +60,7 @@ class _Reading:
 def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
     """Every record that a framework's format, or else a generic one, finds; lines that start with # never count."""
     reading = _Reading(opened.origin, tuple(formats))
-    markers = (*dict.fromkeys(m.encode() for f in reading.formats for m in f.markers if m), b"wandb: ")
+    markers = (*dict.fromkeys(m.encode() for f in reading.formats for m in (*f.markers, *f.faint) if m), b"wandb: ")
     for block in blocks(opened):
         if isinstance(block, Remark):
             yield block
@@ -72,8 +74,10 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
 
 
 def _block_items(reading: _Reading, block: Block, markers: tuple[bytes, ...]) -> Iterator[Item]:
-    present = _present(markers, block.data)
-    wanted = _wanted(reading.formats, present)
+    here = {marker.decode() for marker in _present(markers, block.data)}
+    reading.awake |= {i for i, form in enumerate(reading.formats) if not here.isdisjoint(form.markers)}
+    wanted = _wanted(reading, here)
+    present = (*dict.fromkeys(m.encode() for _, _, sought in wanted for m in sought), b"wandb: ")
     pieces = block.data.split(b"\n")
     shapes = block.data.translate(SAME_DIGIT).split(b"\n")
     telling = _telling(present, set(shapes))
@@ -117,10 +121,13 @@ def _pattern(present: tuple[bytes, ...]) -> Callable[[bytes], object] | None:
     return re.compile(b"|".join(map(re.escape, present))).search if present else None
 
 
-def _wanted(formats: tuple[Format, ...], present: tuple[bytes, ...]) -> list[tuple[int, Format, tuple[str, ...]]]:
+def _wanted(reading: _Reading, here: set[str]) -> list[tuple[int, Format, tuple[str, ...]]]:
     """The formats that any line of a block can concern, with those of their markers that the block holds."""
-    here = {marker.decode() for marker in present}
-    found = ((i, form, tuple(m for m in form.markers if m in here)) for i, form in enumerate(formats))
+    sought = ((*form.markers, *form.faint * (i in reading.awake)) for i, form in enumerate(reading.formats))
+    found = (
+        (i, form, tuple(m for m in marks if m in here))
+        for i, (form, marks) in enumerate(zip(reading.formats, sought, strict=True))
+    )
     return [(i, form, markers) for i, form, markers in found if markers or form.block]
 
 
