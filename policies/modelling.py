@@ -201,11 +201,10 @@ def _solve(job: Job, solve: SolveRates, rows: Sequence[Row]) -> SolveRates:
     """Prompts that all rollouts solve take the blame for every group without advantage: the model learns them."""
     size = job.setpoints.group_size or 1
     trained, filtered = _sum(rows, "batch_rollouts"), _sum(rows, "filtered_zero_adv")
+    zero = _mean(rows, "zero_adv_frac")
+    usable = None if zero is None else 1.0 - zero
     if job.setpoints.filter_zero_adv:
         usable = trained / max(TINY, trained + filtered)
-    else:
-        zero = _mean(rows, "zero_adv_frac")
-        usable = None if zero is None else 1.0 - zero
     stated = usable_share(solve, size)
     varying = max(TINY, 1.0 - solve.always_frac - solve.never_frac)
     if usable is None or stated <= TINY or trained <= 0.0:
