@@ -15,6 +15,7 @@ from tuner.version import VERSION
 COMMANDS = (
     ("advise", "Who waits for whom, what it costs, what to change first, what to leave alone."),
     ("compare", "Two runs phase by phase, per rollout and per token: why is one slower?"),
+    ("evaluate", "Control laws on scenarios until the same work is done, with a clairvoyant's run beside them."),
     ("init", "Print a first job file from what the sources show."),
     ("simulate", "Run a scenario: an invented or published job that drifts, in seconds instead of days."),
     ("validate", "Published jobs against the model: measured, predicted, and how a naive guess would do."),
@@ -97,6 +98,35 @@ def _compare(
 
     asks = [base.Ask((path,), framework, None, None, last) for path in (run_a, run_b)]
     compare.run(asks[0], asks[1], as_json=as_json)
+
+
+@app.command("evaluate", help=HELP["evaluate"], short_help=HELP["evaluate"])
+def _evaluate(
+    scenarios: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scenarios", metavar="DIR|FILE|NAME", help="Which (repeatable); all that come with it if absent."
+        ),
+    ] = None,
+    policies: Annotated[
+        str | None, typer.Option("--policies", metavar="A,B", help="Which control laws; all if absent.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", metavar="N", help="Runs of each, on paired random numbers (2; quick: 1).")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter horizons, one seed: a few minutes.")] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", metavar="FILE", help="Keep finished runs here; started again, it goes on from them."),
+    ] = None,
+    as_json: AsJson = False,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with pictures.")] = None,
+) -> None:
+    from tuner.commands import evaluate
+
+    names = tuple(name.strip() for word in scenarios or () for name in word.split(","))
+    laws = tuple(name.strip() for name in (policies or "").split(",") if name.strip())
+    evaluate.run(evaluate.Wish(names, laws, seeds, quick, as_json, html, record))
 
 
 @app.command("init", help=HELP["init"], short_help=HELP["init"])

@@ -132,7 +132,7 @@ class Predictive:
         return Interval(min(gains), gains[0] / 4.0 + gains[1] / 2.0 + gains[2] / 4.0, max(gains))
 
     def _ahead_steps(self, view: View) -> float:
-        """Steps until a move is in force and half of its payback is over: the middle of what its gain is averaged over."""
+        """Steps until a move is in force and half of its payback is over: the middle of what it is judged by."""
         split, step_s = view.capability(SPLIT), view.snapshot.get("step_s") or 0.0
         if split is None or step_s <= TINY:
             return 0.0
