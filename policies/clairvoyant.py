@@ -225,11 +225,13 @@ def _smaller(now: Setpoints, then: Setpoints) -> dict[str, Any]:
 # ---- earliest arrival ----
 
 
-def earliest(scenario: Scenario, progress: Progress, settings: Sequence[Setpoints], rates: Rates) -> Schedule:
-    """The schedule that is through first, from the scenario's own setting, moves at their price."""
+def earliest(
+    scenario: Scenario, progress: Progress, settings: Sequence[Setpoints], rates: Rates, dear: float = 1.0
+) -> Schedule:
+    """The schedule that is through first, from the scenario's own setting, moves at `dear` times their price."""
 
     def cost(block: int, now: Setpoints, then: Setpoints, at_s: float) -> float:
-        return move_s(scenario, now, then, lambda s: rates(block, s, at_s))
+        return dear * move_s(scenario, now, then, lambda s: rates(block, s, at_s))
 
     return _arrived(progress, settings, rates, cost)
 

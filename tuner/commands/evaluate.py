@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -152,12 +153,9 @@ def _fingerprint(task: Task) -> str:
 
 def html_room() -> ModuleType:
     """jinja2 is loaded only for those who ask for a report."""
-    from tuner.report import html  # noqa: PLC0415
-
-    return html
+    return import_module("tuner.report.html")
 
 
 def page_room() -> ModuleType:
-    from tuner.report import evaluated_html  # noqa: PLC0415
-
-    return evaluated_html
+    """Draws the pages."""
+    return import_module("tuner.report.evaluated_html")

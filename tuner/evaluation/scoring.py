@@ -1,7 +1,7 @@
-"""How good a policy was: its runs against the yardstick's, doing nothing's and its rivals', against floors and goals."""
+"""How good a policy was: its runs against the yardstick's and its rivals', and that against floors and goals."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, median, stdev
 
@@ -16,7 +16,6 @@ SETTLES = 3.0
 """A reversal within so many settling times is one too many."""
 LOOSE_FRAC = 0.03
 """A gap between yardstick and envelope that makes the yardstick loose."""
-DAY_S = 86400.0
 T80 = {2: 3.078, 3: 1.886, 4: 1.638, 5: 1.533}
 """Student's t for an 80 % central interval, by the number of seeds."""
 
@@ -177,10 +176,10 @@ def figures_of(rows: Sequence[Row], policy: str) -> list[Figure]:
         _worst("T_oracle / T_policy, worst", own, lambda r: r.ratio, 0.92, 0.95),
         _figure("captured share, median", worth, lambda r: r.captured or 0.0, 0.60, 0.80),
         _worst("captured share, worst", worth, lambda r: r.captured or 0.0, 0.30, 0.60),
-        _worst("cost of control where nothing is to gain", idle, lambda r: -r.gain_frac, 0.01, 0.003, at_least=False),
+        _most("cost of control where nothing is to gain", idle, lambda r: -r.gain_frac, 0.01, 0.003),
         _worst("against the best static setting", own, lambda r: r.against_static, 0.985, 1.0),
         *[_against(rows, rivals, rival) for rival in ("lending", "rate_balance", "threshold") if rival != policy],
-        _worst("GPU moves in steady noise", still, lambda r: r.gpu_moves, 1.0, 0.0, at_least=False, percent=False),
+        replace(_most("GPU moves in steady noise", still, lambda r: r.gpu_moves, 1.0, 0.0), percent=False),
         _total("steps beyond a hard bound", own, lambda r: float(r.violations)),
         _total("reversals within three settling times", own, lambda r: float(r.reversals)),
         Figure("80 % intervals of the rate: coverage, at least", held / forecasts if forecasts else None, 0.72, 0.77),
@@ -193,14 +192,15 @@ def _figure(name: str, rows: Sequence[Row], of: Callable[[Row], float], floor: f
     return Figure(name, median(of(row) for row in rows) if rows else None, floor, goal)
 
 
-def _worst(
-    name: str, rows: Sequence[Row], of: Callable[[Row], float], floor: float, goal: float, **how: bool
-) -> Figure:
-    at_least = how.get("at_least", True)
-    if not rows:
-        return Figure(name, None, floor, goal, **how)
-    row = min(rows, key=of) if at_least else max(rows, key=of)
-    return Figure(name, of(row), floor, goal, where=row.scenario, **how)
+def _worst(name: str, rows: Sequence[Row], of: Callable[[Row], float], floor: float, goal: float) -> Figure:
+    row = min(rows, key=of, default=None)
+    return Figure(name, None if row is None else of(row), floor, goal, where="" if row is None else row.scenario)
+
+
+def _most(name: str, rows: Sequence[Row], of: Callable[[Row], float], floor: float, goal: float) -> Figure:
+    row = max(rows, key=of, default=None)
+    where = "" if row is None else row.scenario
+    return Figure(name, None if row is None else of(row), floor, goal, at_least=False, where=where)
 
 
 def _total(name: str, rows: Sequence[Row], of: Callable[[Row], float]) -> Figure:
