@@ -18,16 +18,19 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from policies.objective import Objective, violations
+from policies.objective import Constraint, Objective, violations
 from policies.settings import GPUS_OF, merged, values, with_trainer
 from simulators.analytic import AnalyticModel
 from simulators.analytic.solving import usable_share
 from simulators.event_state import Job
 from simulators.legality import lattice, refusal
+from simulators.model import Prediction
 from simulators.plant import Change, Setpoints, TrainerResize
 from simulators.scenario import Scenario, job_at
 from simulators.signals import TINY
 
+LOOKS = 4
+"""Parts of the run at which settings are sorted out."""
 CLOCK_GRAIN_S = 300.0
 """Where the world changes by the clock, it is looked at so often."""
 
@@ -97,6 +100,26 @@ def settings_of(scenario: Scenario, most: int) -> tuple[Setpoints, ...]:
     return tuple(dict.fromkeys([start, *legal]))
 
 
+def promising(settings: Sequence[Setpoints], progress: Progress, rates: Rates, most: int) -> tuple[Setpoints, ...]:
+    """The `most` settings that come nearest to the best at some part of the run, the starting one first."""
+    last = len(progress.marks) - 1
+    looks = sorted({round(last * part / (LOOKS - 1)) for part in range(LOOKS)})
+    clock = _usual_clock(settings[0], progress, rates)
+    columns = {s: [rates(k, s, clock[k]) for k in looks] for s in settings}
+    tops = [max(TINY, *(column[i] for column in columns.values())) for i in range(len(looks))]
+    near = {s: max(rate / top for rate, top in zip(column, tops, strict=True)) for s, column in columns.items()}
+    return tuple(dict.fromkeys([settings[0], *sorted(settings, key=lambda s: -near[s])]))[:most]
+
+
+def _usual_clock(start: Setpoints, progress: Progress, rates: Rates) -> list[float]:
+    """When each block begins if nobody does anything."""
+    at_s, found = 0.0, []
+    for block, size in enumerate(progress.sizes):
+        found.append(at_s)
+        at_s += size / max(TINY, rates(block, start, at_s))
+    return found
+
+
 def _flights(start: Setpoints) -> tuple[float, ...]:
     return (1.0, 0.6, 1.5)
 
@@ -146,7 +169,7 @@ def analytic_rates(scenario: Scenario, progress: Progress) -> Rates:
         if key not in asked:
             job = job_at(scenario, int(progress.steps[block]), minute * CLOCK_GRAIN_S, setting)
             if job not in known:
-                known[job] = _useful_rate(scenario, job)
+                known[job] = _useful_rate(scenario, job, replace(job, setpoints=scenario.setpoints))
             asked[key] = known[job]
         return asked[key]
 
@@ -157,13 +180,25 @@ def _by_clock(scenario: Scenario) -> bool:
     return any(e.by == "time" for e in scenario.event) or any(d.by == "time" for d in scenario.drift)
 
 
-def _useful_rate(scenario: Scenario, job: Job) -> float:
-    try:
-        prediction = AnalyticModel(job.stations).predict(job.topology, job.workload, job.setpoints)
-    except ValueError:
+def _useful_rate(scenario: Scenario, job: Job, start: Job) -> float:
+    """0 where the setting cannot run, or breaks a bound that the starting one keeps in the same world."""
+    prediction = _predicted(job)
+    if prediction is None:
         return 0.0
-    broken = violations(Objective(), scenario.bounds, job.setpoints, prediction)
-    return 0.0 if broken else prediction.useful_rollouts_per_s
+    broken = _broken(scenario, job, prediction)
+    allowed = _broken(scenario, start, _predicted(start)) if broken else frozenset()
+    return 0.0 if broken - allowed else prediction.useful_rollouts_per_s
+
+
+def _predicted(job: Job) -> Prediction | None:
+    try:
+        return AnalyticModel(job.stations).predict(job.topology, job.workload, job.setpoints)
+    except ValueError:
+        return None
+
+
+def _broken(scenario: Scenario, job: Job, prediction: Prediction | None) -> frozenset[Constraint]:
+    return frozenset(v.constraint for v in violations(Objective(), scenario.bounds, job.setpoints, prediction))
 
 
 def corrected(rates: Rates, progress: Progress, measured: Mapping[Setpoints, Sequence[float]]) -> Rates:

@@ -28,14 +28,14 @@ States: waiting (review not due) -> review -> hold, or proposal; a proposal is r
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, isfinite, log, sqrt
+from math import exp, inf, isfinite, log, sqrt
 
 from policies.base import Interval
 from policies.beliefs import CENTRAL_80
 from policies.control import Hold, Memory, Proposal, View, split_to
 from policies.guardrails.case import cost_s
 from policies.laws.parameters import demand_bounds, within
-from policies.objective import value, violations
+from policies.objective import Constraint, value, violations
 from policies.readings import kept_rows, level
 from policies.settings import SPLIT, gpus, knobs_of, merged
 from simulators.legality import lattice, refusal
@@ -57,6 +57,10 @@ CLIMB_MAX = 24
 """Steps of one climb: from one end of a lattice of 2,048 GPUs to the other by doubling."""
 
 
+Ask = Callable[[Setpoints], float | None]
+"""What a change is worth; None where it is out of the question."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """A setting with what the model says of it."""
@@ -65,6 +69,8 @@ class Option:
     worth: float
     points: tuple[tuple[float, float], ...] = ()
     """(ln of generator over trainer GPUs, ln of worth) of all splits that were asked for."""
+    first_step: float = inf
+    """Gain of the first lattice step on the way: too small a one can never be proved by probation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +94,15 @@ class Predictive:
     def decide(self, view: View) -> Proposal | Hold:
         due = view.memory.get("review_s", 0.0)
         if isinstance(due, float) and view.now_s < due <= view.now_s + self.review_s:
-            return Hold(f"nothing was wanted; the next review is in {due - view.now_s:.0f} s", memory=view.memory)
+            why = view.memory.get("why", "nothing was wanted")
+            return Hold(f"{why}; the next review is in {due - view.now_s:.0f} s", memory=view.memory)
         if view.model is None or view.workload is None or not view.snapshot.signals:
             return Hold("no calibrated model of this job yet: too few steps were seen")
-        now = _worth(view, Setpoints())
-        if now is None:
+        here = _asked(view, Setpoints())
+        if here is None:
             return self._later(view, "the model cannot run the setting in force")
-        found = [(self._gain(view, now, option), option) for option in self._options(view, now)]
+        now, ask = here[0], _keeping(view, here[1])
+        found = [(self._gain(view, now, option), option) for option in self._options(view, ask, now)]
         best = max(found, key=lambda pair: pair[0].mean - _cost_frac(view, pair[1].changes), default=None)
         if best is None:
             return self._later(view, "every near setting is worse by the model, illegal or out of bounds")
@@ -105,18 +113,20 @@ class Predictive:
         words = f"{_named(option.changes)}: {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%}) by the model"
         if not gain.mean >= least:
             return self._later(view, f"best is {words}, under the {least:.1%} that pay for it")
+        if option.first_step < self.gain_min_frac / 2.0:
+            return self._later(view, f"best is {words}, but its first step gains only {option.first_step:+.1%}")
         if not gain.low > 0.0:
             return self._later(view, f"best is {words}: not sure to gain")
         return Proposal(option.changes, words, gain)
 
     def _later(self, view: View, reason: str) -> Hold:
-        memory: Memory = {"review_s": view.now_s + self.review_s} if isfinite(view.now_s) else {}
+        memory: Memory = {"review_s": view.now_s + self.review_s, "why": reason}
         return Hold(reason, memory=memory)
 
-    def _options(self, view: View, now: float) -> Iterator[Option]:
+    def _options(self, view: View, ask: Ask, now: float) -> Iterator[Option]:
         """The best of each knob that can be turned here, where it differs from now."""
         for climb in (_splits, _prefills, _ratios, _flights):
-            option = climb(view, now)
+            option = climb(view, ask, now)
             if option is not None:
                 yield option
 
@@ -143,8 +153,8 @@ class Predictive:
 # ---- what a setting is worth ----
 
 
-def _worth(view: View, changes: Setpoints) -> float | None:
-    """The objective there; None where it cannot run or breaks a bound that the setting in force keeps."""
+def _asked(view: View, changes: Setpoints) -> tuple[float, frozenset[Constraint]] | None:
+    """(the objective there, the hard bounds that it breaks); None where the model cannot run it."""
     if view.model is None or view.workload is None:
         return None
     then = merged(view.in_force, changes)
@@ -152,11 +162,19 @@ def _worth(view: View, changes: Setpoints) -> float | None:
         prediction = view.model.predict(view.topology, view.workload, then)
     except ValueError:
         return None
-    broken = {v.constraint for v in violations(view.objective, view.bounds, then, prediction)}
-    if broken and changes != Setpoints():
-        return None
+    broken = frozenset(v.constraint for v in violations(view.objective, view.bounds, then, prediction))
     worth = value(view.objective, prediction, then)
-    return worth if isfinite(worth) and worth > TINY else None
+    return (worth, broken) if isfinite(worth) and worth > TINY else None
+
+
+def _keeping(view: View, allowed: frozenset[Constraint]) -> Ask:
+    """What a change is worth; None where it cannot run, or breaks a bound that the setting in force keeps."""
+
+    def ask(changes: Setpoints) -> float | None:
+        found = _asked(view, changes)
+        return None if found is None or found[1] - allowed else found[0]
+
+    return ask
 
 
 def _cost_frac(view: View, changes: Setpoints) -> float:
@@ -206,7 +224,7 @@ def _climbed(sizes: list[int], start: int, ask: Callable[[int], float | None]) -
     return {sizes[place]: found for place, found in known.items() if found is not None}
 
 
-def _splits(view: View, now: float) -> Option | None:
+def _splits(view: View, ask: Ask, now: float) -> Option | None:
     start, total = view.in_force.gpus_trainer, gpus(view.in_force)
     if view.topology.mode is Mode.SERIAL or view.capability(SPLIT) is None or not start or total is None:
         return None
@@ -215,15 +233,16 @@ def _splits(view: View, now: float) -> Option | None:
     legal = lattice(view.topology, view.in_force, view.bounds)
     sizes = [t for t in legal if t == start or refusal(view.topology, view.in_force, view.bounds, t) is None]
     sizes = sorted({*sizes, start})
-    worths = _climbed(sizes, start, lambda t: now if t == start else _worth(view, split_to(view, t)))
+    worths = _climbed(sizes, start, lambda t: now if t == start else ask(split_to(view, t)))
     best = max(worths, key=lambda t: worths[t])
     if best == start:
         return None
     points = tuple(sorted((log((total - t) / t), log(worth)) for t, worth in worths.items()))
-    return Option(split_to(view, best), worths[best], points)
+    near = min((t for t in worths if (t - start) * (best - start) > 0), key=lambda t: abs(t - start))
+    return Option(split_to(view, best), worths[best], points, worths[near] / now - 1.0)
 
 
-def _prefills(view: View, now: float) -> Option | None:
+def _prefills(view: View, ask: Ask, now: float) -> Option | None:
     start, decode, unit = view.in_force.gpus_prefill, view.in_force.gpus_decode, view.topology.gpus_per_engine
     if view.capability("prefill_decode_split") is None or not start or not decode or not unit:
         return None
@@ -233,30 +252,30 @@ def _prefills(view: View, now: float) -> Option | None:
     def wish(prefill: int) -> Setpoints:
         return Setpoints(gpus_prefill=prefill, gpus_decode=pool - prefill)
 
-    worths = _climbed(sizes, start, lambda p: now if p == start else _worth(view, wish(p)))
+    worths = _climbed(sizes, start, lambda p: now if p == start else ask(wish(p)))
     best = max(worths, key=lambda p: worths[p])
     return None if best == start else Option(wish(best), worths[best])
 
 
-def _ratios(view: View, now: float) -> Option | None:
+def _ratios(view: View, ask: Ask, now: float) -> Option | None:
     if view.capability("oversampling_ratio") is None:
         return None
     start = view.in_force.oversampling_ratio or 1.0
     near = [start + k * RATIO_STEP for k in (-1, 1) if 1.0 <= start + k * RATIO_STEP <= RATIO_MAX]
-    return _best_of(view, now, (Setpoints(oversampling_ratio=ratio) for ratio in near))
+    return _best_of(ask, now, (Setpoints(oversampling_ratio=ratio) for ratio in near))
 
 
-def _flights(view: View, now: float) -> Option | None:
+def _flights(view: View, ask: Ask, now: float) -> Option | None:
     start, most = view.in_force.max_in_flight, view.bounds.max_in_flight_max
     if view.capability("max_in_flight") is None or not start:
         return None
     near = [max(1, round(start * factor)) for factor in (1.0 / FLIGHT_STEP**2, 1.0 / FLIGHT_STEP, FLIGHT_STEP)]
     near = [n for n in (*near, round(start * FLIGHT_STEP**2)) if n != start and (most is None or n <= most)]
-    return _best_of(view, now, (Setpoints(max_in_flight=n) for n in near))
+    return _best_of(ask, now, (Setpoints(max_in_flight=n) for n in near))
 
 
-def _best_of(view: View, now: float, wishes: Iterable[Setpoints]) -> Option | None:
-    worths = [(worth, wish) for wish in wishes if (worth := _worth(view, wish)) is not None and worth > now]
+def _best_of(ask: Ask, now: float, wishes: Iterable[Setpoints]) -> Option | None:
+    worths = [(worth, wish) for wish in wishes if (worth := ask(wish)) is not None and worth > now]
     if not worths:
         return None
     worth, wish = max(worths, key=lambda pair: pair[0])

@@ -16,6 +16,8 @@ from tuner.evaluation.tasks import Run, Task, extended
 TRAINING_SEED = 1009
 """Yardsticks are fitted on other random numbers than those they are scored with."""
 
+WIDE = 2
+"""So many times as many settings are looked at as are kept."""
 DEARNESS = (1.0, 4.0)
 """Schedules are also made with moves priced higher: fewer of them, where rates are not known so exactly."""
 
@@ -24,8 +26,9 @@ def yardstick(task: Task) -> Run:
     """The best of what a clairvoyant would try, simulated with the seed that the policies have."""
     scenario, goal, size = task.scenario, task.goal or 0.0, task.size
     progress = clairvoyant.progress_of(scenario, goal, size.blocks)
-    settings = clairvoyant.settings_of(scenario, size.settings)
     rates = clairvoyant.analytic_rates(scenario, progress)
+    settings = clairvoyant.settings_of(scenario, WIDE * size.settings)
+    settings = clairvoyant.promising(settings, progress, rates, size.settings)
     training = task.seed + TRAINING_SEED
     first = clairvoyant.earliest(scenario, progress, settings, rates)
     still = clairvoyant.statics(progress, settings, rates, size.corrections)
