@@ -16,7 +16,8 @@ e^d larger. So with L(x) = ln X along x = ln(g/t), read off the settings that we
 
 sigma^2 = variances of both rates (beliefs) + the misfit of a model. The drift to come is half of the trend that the
 ratio showed over the last steps, continued through actuation and payback, where it exceeds its noise (a damped trend:
-Gardner and McKenzie 1985). Of the other knobs a model is believed to between a half and one and a half.
+Gardner and McKenzie 1985); of a load that swings it is the way back to its mean. Of the other knobs a model is believed
+to between a half and one and a half.
 
 States: waiting (review not due) -> review -> hold, or proposal; a proposal is reviewed at every tick until it is gone.
 
@@ -25,10 +26,11 @@ States: waiting (review not due) -> review -> hold, or proposal; a proposal is r
 #   X(56) 4.55, X(48) 4.4 -> +1.1 %, under the 2 % that are worth a move -> hold
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, inf, isfinite, log, sqrt
+from statistics import fmean
 
 from policies.base import Interval
 from policies.beliefs import CENTRAL_80
@@ -45,6 +47,9 @@ from simulators.snapshot import Row
 
 TREND_STEPS = 8
 """A trend is the change between the means of so many steps and of as many before."""
+SMOOTH_STEPS = 4
+CROSSINGS = 3
+"""A drift crosses the mean of its window once; what does so this often comes back, and its mean is what to plan for."""
 TREND_BEYOND_NOISE = 2.0
 """Standard errors that a trend must exceed."""
 DOUBT_LOW, DOUBT_HIGH = 0.5, 1.5
@@ -135,7 +140,7 @@ class Predictive:
             gain = option.worth / now - 1.0
             return Interval(*sorted((DOUBT_LOW * gain, gain, DOUBT_HIGH * gain)))
         here, there = _place(view.in_force), _place(merged(view.in_force, option.changes))
-        drift = self.trend_share * _trend(view, self._ahead_steps(view))
+        drift = _to_come(view, self._ahead_steps(view), self.trend_share)
         sigma = sqrt(sum(b.variance for b in view.beliefs.rates.values()) + self.misfit_frac**2)
         shifts = (drift - CENTRAL_80 * sigma, drift, drift + CENTRAL_80 * sigma)
         gains = [exp(_at(option.points, there + d) - _at(option.points, here + d)) - 1.0 for d in shifts]
@@ -299,18 +304,26 @@ def _at(points: tuple[tuple[float, float], ...], x: float) -> float:
     return y0 + max(-1.0, min(1.0, (y1 - y0) / max(TINY, x1 - x0))) * (x - x0)
 
 
-def _trend(view: View, ahead_steps: float) -> float:
-    """Change to come of ln(generator's rate / trainer's), if the trend of the last steps went on; 0 inside noise."""
-    rows = kept_rows(view.snapshot)[-2 * TREND_STEPS :]
-    logs = [found for row in rows if (found := _log_ratio(row)) is not None]
-    late, early = level(logs[-TREND_STEPS:]), level(logs[:-TREND_STEPS])
+def _to_come(view: View, ahead_steps: float, share: float) -> float:
+    """Change of ln(generator's rate / trainer's) to reckon with: back to the mean of a swing, or on with a trend."""
+    logs = [found for row in kept_rows(view.snapshot) if (found := _log_ratio(row)) is not None]
+    late, early = level(logs[-TREND_STEPS:]), level(logs[-2 * TREND_STEPS : -TREND_STEPS])
     if late is None or early is None:
         return 0.0
+    if _swings(logs):
+        return fmean(logs) - late.mean
     noise = sqrt(late.sigma**2 / late.n + early.sigma**2 / early.n)
     change = late.mean - early.mean
     if abs(change) <= TREND_BEYOND_NOISE * noise:
         return 0.0
-    return change * min(ahead_steps, float(TREND_STEPS)) / TREND_STEPS
+    return share * change * min(ahead_steps, float(TREND_STEPS)) / TREND_STEPS
+
+
+def _swings(logs: Sequence[float]) -> bool:
+    """True where the series came back often: its means of SMOOTH_STEPS cross the mean of all, as no drift does."""
+    middle = fmean(logs)
+    means = [fmean(logs[i : i + SMOOTH_STEPS]) - middle for i in range(0, len(logs) - SMOOTH_STEPS + 1, SMOOTH_STEPS)]
+    return sum(a * b < 0.0 for a, b in pairwise(means)) >= CROSSINGS
 
 
 def _log_ratio(row: Row) -> float | None:
