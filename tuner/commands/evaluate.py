@@ -12,8 +12,8 @@ from types import ModuleType
 
 from pydantic import TypeAdapter, ValidationError
 
+from tuner.charter import POLICIES, policy_named
 from tuner.errors import ConfigError
-from tuner.evaluation.controlled import POLICIES, policy_named
 from tuner.evaluation.pool import all_done
 from tuner.evaluation.tasks import NOTHING, ORACLE, QUICK, USUAL, Run, Size, Task
 from tuner.report.evaluated import evaluated, render, to_json
@@ -39,6 +39,8 @@ class Wish:
     html: Path | None = None
     record: Path | None = None
     """Runs that are done are kept here, and not done again."""
+    journals: Path | None = None
+    """A folder for the journal of every controlled run."""
 
 
 def run(wish: Wish) -> None:
@@ -54,7 +56,7 @@ def run(wish: Wish) -> None:
         raise ConfigError(f"--seeds {seeds}: at least 1")
     size = QUICK if wish.quick else USUAL
     began = time.monotonic()
-    runs = _all_runs(named, policies, seeds, (size, wish.record))
+    runs = _all_runs(named, policies, seeds, How(size, wish.record, _folder(wish.journals)))
     runs = sorted(runs, key=lambda r: (r.name, (*policies, ORACLE).index(r.policy), r.seed))
     note = (
         f"{len(runs)} runs, {time.monotonic() - began:.0f} s{', horizons cut short (--quick)' if wish.quick else ''}."
@@ -85,27 +87,47 @@ def scenarios_of(words: Sequence[str]) -> list[Named]:
     return found
 
 
-def _all_runs(named: Sequence[Named], policies: Sequence[str], seeds: int, how: tuple[Size, Path | None]) -> list[Run]:
+@dataclass(frozen=True, slots=True)
+class How:
+    """How thorough, and what is kept of it on disk."""
+
+    size: Size
+    record: Path | None = None
+    journals: Path | None = None
+
+
+def _folder(path: Path | None) -> Path | None:
+    if path is not None and not path.is_dir():
+        raise ConfigError(f"--journals {path}: is no folder; make it first: mkdir -p {path}")
+    if path is not None and any(path.glob("*.journal")):
+        raise ConfigError(f"--journals {path}: holds journals already; name an empty folder")
+    return path
+
+
+def _all_runs(named: Sequence[Named], policies: Sequence[str], seeds: int, how: How) -> list[Run]:
     """First what doing nothing makes of each scenario, then everything else at the same progress."""
-    size, path = how
-    record = Record(path, size)
+    record = Record(how.record, how.size)
     progress = Progress(sys.stderr, time.monotonic, evaluating)
-    first = [Task(n.name, n.scenario, NOTHING, seed, size) for n in named for seed in range(seeds)]
+    first = [Task(n.name, n.scenario, NOTHING, seed, how.size) for n in named for seed in range(seeds)]
     total = len(first) * (len(policies) + 1)
     try:
         nothing = list(record.done(first, progress, total))
         by_key = {(r.name, r.seed): r for r in nothing}
         rest = [
-            replace(
-                task, policy=policy, goal=by_key[task.name, task.seed].goal, ends_s=by_key[task.name, task.seed].seconds
-            )
-            for policy in (ORACLE, *policies)
+            _after(task, policy, by_key[task.name, task.seed], how)
+            for policy in (ORACLE, *policies[1:])
             for task in first
-            if policy != NOTHING
         ]
         return [*nothing, *record.done(rest, progress, total)]
     finally:
         progress.clear()
+
+
+def _after(task: Task, policy: str, nothing: Run, how: How) -> Task:
+    """The same scenario and seed under another policy, to the same progress."""
+    written = how.journals is not None and policy != ORACLE
+    path = how.journals / f"{task.name}-{policy}-{task.seed}.journal" if written and how.journals is not None else None
+    return replace(task, policy=policy, goal=nothing.goal, ends_s=nothing.seconds, journal=path)
 
 
 class Record:

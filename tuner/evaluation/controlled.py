@@ -1,39 +1,22 @@
 """A scenario under a control law, by the one loop that also runs real jobs."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from policies.control import Capability, ControlMode, Policy
-from policies.gate import GateLimits
+from policies.control import Capability, ControlMode
 from policies.guardrails.case import Limits
-from policies.laws.lending import Lending
-from policies.laws.predictive import Predictive
-from policies.laws.rate_balance import RateBalance
-from policies.laws.static import Static
-from policies.laws.threshold import Threshold
-from policies.modelling import NominalModeller
-from policies.rules import Rules
 from policies.settings import ACTED, GPUS_OF, SPLIT
 from policies.state import State
 from simulators.clock import VirtualClock
 from simulators.pipeline import SimulatedPlant
 from simulators.plant import Change
 from simulators.scenario import Scenario, job_at
+from tuner.charter import Charter, encoded, rules_of
 from tuner.errors import ConfigError
 from tuner.evaluation.measuring import Tally, run_of
 from tuner.evaluation.tasks import SLACK, Run, Task, extended
+from tuner.journal import Journal
 from tuner.loop import NoInbox, Parts, step
 
-POLICIES: Mapping[str, Policy] = {
-    "static": Static(),
-    "threshold": Threshold(),
-    "rate_balance": RateBalance(),
-    "lending": Lending(),
-    "predictive": Predictive(),
-}
-"""Every control law by its name, with its defaults."""
-MODELLED = ("predictive",)
-"""Laws that look ahead, and whose moves the gate confirms; the others' word is enough."""
 PERIOD_S = 60.0
 """Between two ticks."""
 DATA_CHANGING = ("oversampling_ratio", "max_in_flight")
@@ -52,15 +35,20 @@ def nothing(task: Task) -> Run:
 
 def controlled(task: Task) -> Run:
     plant = SimulatedPlant(extended(task.scenario), task.seed)
-    tally, clock, goal = Tally(), VirtualClock(), task.goal or 0.0
-    parts = Parts(plant, rules_for(task), clock, tally, NoInbox(), PERIOD_S)
-    state = State(mode=ControlMode.AUTO)
+    charter, state = charter_of(task), State(mode=ControlMode.AUTO)
+    journal = None if task.journal is None else Journal(task.journal)
+    if journal is not None:
+        journal.govern(encoded(charter))
+    tally, clock, goal = Tally(journal), VirtualClock(), task.goal or 0.0
+    parts = Parts(plant, rules_of(charter), clock, tally, NoInbox(), PERIOD_S)
     seen, useful = 0, 0.0
     while useful < goal and not plant.done and clock.now_s() < SLACK * task.ends_s:
         state = step(parts, state, clock.now_s())
         clock.wait_until(clock.now_s() + PERIOD_S)
         useful += sum(log.useful for log in plant.log[seen:])
         seen = len(plant.log)
+    if journal is not None:
+        journal.close()
     run = run_of(task, plant, goal)
     return replace(
         run,
@@ -72,29 +60,20 @@ def controlled(task: Task) -> Run:
     )
 
 
-def rules_for(task: Task) -> Rules:
-    """How a policy is run: guardrails for all, the gate for the law that has a model."""
+def charter_of(task: Task) -> Charter:
+    """What a policy goes by in a study: it may turn every knob, and need not earn that first."""
     scenario = task.scenario
-    rules = Rules(
-        policy_named(task.policy),
+    return Charter(
+        task.policy,
         scenario.topology,
         scenario.bounds,
         capabilities=capabilities_of(scenario),
         limits=Limits(auto_data_changing=DATA_CHANGING),
-        gate=None,
+        stated=job_at(scenario, 0, 0.0),
         ends_s=task.ends_s,
         earn_auto=False,
         seed=task.seed,
     )
-    if task.policy not in MODELLED:
-        return rules
-    return replace(rules, gate=GateLimits(), modeller=NominalModeller(job_at(scenario, 0, 0.0)))
-
-
-def policy_named(name: str) -> Policy:
-    if name not in POLICIES:
-        raise ConfigError(f"--policies {name}: unknown; known: {', '.join(POLICIES)}")
-    return POLICIES[name]
 
 
 def capabilities_of(scenario: Scenario) -> tuple[Capability, ...]:

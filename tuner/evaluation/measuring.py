@@ -12,16 +12,17 @@ from simulators.plant import Receipt
 from simulators.scenario import Scenario
 from simulators.signals import TINY
 from tuner.evaluation.tasks import Point, Run, Task, Turn
-from tuner.journal import Entry
+from tuner.journal import Entry, Ledger
 
 POINTS = 120
 """Of a trajectory, for pictures."""
 
 
 class Tally:
-    """A ledger that keeps what an evaluation counts."""
+    """A ledger that keeps what an evaluation counts, and hands each tick on to another where there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Ledger | None = None) -> None:
+        self.journal = journal
         self.turns: list[Turn] = []
         self.moves: set[str] = set()
         self.holds: dict[str, int] = {}
@@ -37,10 +38,11 @@ class Tally:
             self.gains.append((p.low, p.mean, p.high, told.realised.mean))
         if decision.action is Action.APPLY and move is not None:
             self._begun(entry, move.decision_id, move.stage == "back", move.settle_s)
-        return 0
+        return 0 if self.journal is None else self.journal.commit(entry)
 
     def answer(self, tick_id: int, receipt: Receipt) -> None:
-        return None
+        if self.journal is not None:
+            self.journal.answer(tick_id, receipt)
 
     def _begun(self, entry: Entry, ident: str, reverting: bool, settle_s: float) -> None:
         move = entry.state.move

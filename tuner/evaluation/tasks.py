@@ -6,6 +6,7 @@ A task stands alone: it can be done in any process, and again from its record.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
+from pathlib import Path
 
 from simulators.scenario import Horizon, Scenario
 
@@ -46,6 +47,8 @@ class Task:
     """Useful rollouts to train; None: as many as doing nothing does within the horizon."""
     ends_s: float = inf
     """When doing nothing has done it."""
+    journal: Path | None = None
+    """Where every tick is written; None: nowhere."""
 
     @property
     def key(self) -> str:
