@@ -111,11 +111,13 @@ class Predictive:
         best = max(found, key=lambda pair: pair[0].mean - _cost_frac(view, pair[1].changes), default=None)
         if best is None:
             return self._later(view, "every near setting is worse by the model, illegal or out of bounds")
-        return self._judged(view, *best)
+        others = [f"{_named(o.changes)} {g.mean:+.1%}" for g, o in found if o is not best[1]]
+        return self._judged(view, best, f"; beside it {', '.join(others)}" if others else "")
 
-    def _judged(self, view: View, gain: Interval, option: Option) -> Proposal | Hold:
+    def _judged(self, view: View, best: tuple[Interval, Option], beside: str) -> Proposal | Hold:
+        gain, option = best
         least = max(self.gain_min_frac, self.payback_ratio * _cost_frac(view, option.changes))
-        words = f"{_named(option.changes)}: {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%}) by the model"
+        words = f"{_named(option.changes)}: {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%}) by the model{beside}"
         if not gain.mean >= least:
             return self._later(view, f"best is {words}, under the {least:.1%} that pay for it")
         if option.first_step < self.gain_min_frac / 2.0:

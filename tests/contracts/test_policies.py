@@ -14,7 +14,6 @@ from policies.laws.threshold import Threshold
 from simulators.plant import Setpoints
 from tests.contracts.policy_kit import assert_conforms
 
-
 LAWS = (Static(), Threshold(), RateBalance(), Lending(), Predictive())
 
 

@@ -142,7 +142,7 @@ def _after(later: Sequence[Entry], root: str) -> Iterator[str]:
             yield f"{entry.at_s:.0f} s: judged {verdict}; {gains}"
             return
         stage = decision.reason.split(":", 1)[0]
-        mine = _root(decision.decision_id) == root or decision.reason.startswith(root)
+        mine = _root(decision.decision_id) == root or decision.reason.startswith(f"{root} is done")
         if mine and stage != said:
             said = stage
             yield f"{entry.at_s:.0f} s: {decision.reason}"
