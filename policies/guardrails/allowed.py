@@ -85,8 +85,6 @@ def donor(case: Case) -> Ruling:
     # trainer 2.0/s on 64 GPUs, generator 1.4/s on 192; 48 : 208 -> 1.52 / 1.50 = 1.01: passes; 40 : 216 -> 1.26: held
     """
     rates, now, then = case.view.beliefs.rates, case.view.in_force, case.then
-    if SPLIT in case.knobs and case.view.model is not None and case.view.workload is not None:
-        return _donor_by_model(case)
     if SPLIT not in case.knobs or not {"generator", "trainer"} <= rates.keys():
         return OK
     sizes = (now.gpus_trainer, then.gpus_trainer, now.gpus_generator, then.gpus_generator)
@@ -100,21 +98,6 @@ def donor(case: Case) -> Ruling:
     if load <= limit:
         return OK
     return Ruling(f"the {gives} would carry {load:.0%} of its capacity after giving GPUs", HoldCode.DONOR)
-
-
-def _donor_by_model(case: Case) -> Ruling:
-    """With a model of the job its word counts: rates that were never seen unhindered are lower bounds only."""
-    view = case.view
-    if view.model is None or view.workload is None:
-        return OK
-    try:
-        was, will = (view.model.predict(view.topology, view.workload, s) for s in (view.in_force, case.then))
-    except ValueError as error:
-        return Ruling(f"the model refuses the new setting: {error}", HoldCode.DONOR)
-    if will.useful_rollouts_per_s >= was.useful_rollouts_per_s:
-        return OK
-    loss = 1.0 - will.useful_rollouts_per_s / max(TINY, was.useful_rollouts_per_s)
-    return Ruling(f"by the model the side that gives becomes the slower one: {loss:.1%} less", HoldCode.DONOR)
 
 
 def within_budget(case: Case) -> Ruling:
