@@ -107,7 +107,8 @@ class Predictive:
         if here is None:
             return self._later(view, "the model cannot run the setting in force")
         now, ask = here[0], _keeping(view, here[1])
-        found = [(self._gain(view, now, option), option) for option in self._options(view, ask, now)]
+        drift = _to_come(view, self._ahead_steps(view), self.trend_share)
+        found = [(self._gain(view, option, now, drift), option) for option in self._options(view, ask, now, drift)]
         best = max(found, key=lambda pair: pair[0].mean - _cost_frac(view, pair[1].changes), default=None)
         if best is None:
             return self._later(view, "every near setting is worse by the model, illegal or out of bounds")
@@ -130,19 +131,16 @@ class Predictive:
         memory: Memory = {"review_s": view.now_s + self.review_s, "why": reason}
         return Hold(reason, memory=memory)
 
-    def _options(self, view: View, ask: Ask, now: float) -> Iterator[Option]:
+    def _options(self, view: View, ask: Ask, now: float, drift: float) -> Iterator[Option]:
         """The best of each knob that can be turned here, where it differs from now."""
-        for climb in (_splits, _prefills, _ratios, _flights):
-            option = climb(view, ask, now)
-            if option is not None:
-                yield option
+        found = (_splits(view, ask, now, drift), *(climb(view, ask, now) for climb in (_prefills, _ratios, _flights)))
+        yield from (option for option in found if option is not None)
 
-    def _gain(self, view: View, now: float, option: Option) -> Interval:
+    def _gain(self, view: View, option: Option, now: float, drift: float) -> Interval:
         if not option.points:
             gain = option.worth / now - 1.0
             return Interval(*sorted((DOUBT_LOW * gain, gain, DOUBT_HIGH * gain)))
         here, there = _place(view.in_force), _place(merged(view.in_force, option.changes))
-        drift = _to_come(view, self._ahead_steps(view), self.trend_share)
         sigma = sqrt(sum(b.variance for b in view.beliefs.rates.values()) + self.misfit_frac**2)
         shifts = (drift - CENTRAL_80 * sigma, drift, drift + CENTRAL_80 * sigma)
         gains = [exp(_at(option.points, there + d) - _at(option.points, here + d)) - 1.0 for d in shifts]
@@ -231,7 +229,7 @@ def _climbed(sizes: list[int], start: int, ask: Callable[[int], float | None]) -
     return {sizes[place]: found for place, found in known.items() if found is not None}
 
 
-def _splits(view: View, ask: Ask, now: float) -> Option | None:
+def _splits(view: View, ask: Ask, now: float, drift: float) -> Option | None:
     start, total = view.in_force.gpus_trainer, gpus(view.in_force)
     if view.topology.mode is Mode.SERIAL or view.capability(SPLIT) is None or not start or total is None:
         return None
@@ -241,12 +239,15 @@ def _splits(view: View, ask: Ask, now: float) -> Option | None:
     sizes = [t for t in legal if t == start or refusal(view.topology, view.in_force, view.bounds, t) is None]
     sizes = sorted({*sizes, start})
     worths = _climbed(sizes, start, lambda t: now if t == start else ask(split_to(view, t)))
-    best = max(worths, key=lambda t: worths[t])
-    if best == start:
+    if len(worths) < 2:
         return None
     points = tuple(sorted((log((total - t) / t), log(worth)) for t, worth in worths.items()))
+    later = {t: _at(points, log((total - t) / t) + drift) for t in worths}
+    best = max(worths, key=lambda t: (later[t], -abs(t - start)))
+    if best == start:
+        return None
     near = min((t for t in worths if (t - start) * (best - start) > 0), key=lambda t: abs(t - start))
-    return Option(split_to(view, best), worths[best], points, worths[near] / now - 1.0)
+    return Option(split_to(view, best), worths[best], points, exp(later[near] - later[start]) - 1.0)
 
 
 def _prefills(view: View, ask: Ask, now: float) -> Option | None:
