@@ -1,12 +1,7 @@
 """NominalModeller: models of the job at hand. The structure is what its file states; the rates follow its metrics.
 
 A job file says how a job is built (engine, trainer, plug, sandboxes) and roughly how fast it is. What drifts is read
-from the steps in view, each quantity as a random walk seen through noise: y_k = x_k + v_k, x_k = x_(k-1) + w_k, both
-variances by the method of moments from the series itself (local-level model: Harvey 1989, section 2.4):
-
-    E (y_(k+1) - y_k)^2 / 2 ~ r + q/2         E (y_(k+L) - y_k)^2 = 2 r + L q
-
-followed by the filter of policies/beliefs.py. Read so: response length, turns, tool answers and times, usable share,
+from the steps in view (policies/following.py): response length, turns, tool answers and times, usable share,
 the trainer's seconds against its formula, and the engine's seconds per token against f(b) + m S (with prefill's share).
 What no metric tells stays as stated, but two things that no file can know are drawn: the trainer's exponent before its
 first resize, U[1/2, 1], and a misfit of both sides' rates.
@@ -15,12 +10,12 @@ first resize, U[1/2, 1], and a misfit of both sides' rates.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp, log
-from statistics import fmean
+from math import exp
 
-from policies.beliefs import WALK_PER_S, Belief, Reading, predicted, updated
+from policies.beliefs import Belief
 from policies.control import Draw
-from policies.readings import ROWS_MIN, kept_rows, noise_variance
+from policies.following import followed, mean_of, newest, sum_of
+from policies.readings import ROWS_MIN, kept_rows
 from simulators.analytic import AnalyticModel
 from simulators.analytic.rollout import clipped_mean
 from simulators.analytic.solving import usable_share
@@ -32,8 +27,6 @@ from simulators.stations import Stations, StepTime
 from simulators.streams import normal_quantile, seed_key, uniform
 from simulators.workload import Lengths, SolveRates, Workload
 
-LAG = 8
-"""Steps over which a walk is told from noise."""
 ROWS = 32
 """The last so many steps speak for now."""
 EXPONENT_LOW, EXPONENT_HIGH = 0.5, 1.0
@@ -86,7 +79,7 @@ def fit(job: Job, seen: Observation) -> Fitted | None:
     job = replace(job, workload=_workload(job, rows))
     job, trainer = _trainer(job, rows)
     job, engine = _engine(job, rows)
-    length = _followed(rows, [row.values.get("resp_len_mean") for row in rows])
+    length = followed(rows, [row.values.get("resp_len_mean") for row in rows])
     job = replace(job, stations=_surroundings(job, rows))
     doubts = {"trainer": trainer, "engine": engine, "length": length}
     return Fitted(job, tuple((name, belief.variance) for name, belief in doubts.items() if belief is not None))
@@ -113,47 +106,9 @@ def plain(stations: Stations) -> Stations:
 
 def _of_one_setting(rows: list[Row]) -> list[Row]:
     """The newest steps that ran on the same number of engines."""
-    newest = rows[-1].values.get("engines") if rows else None
-    different = [i for i, row in enumerate(rows) if row.values.get("engines") != newest]
+    last = rows[-1].values.get("engines") if rows else None
+    different = [i for i, row in enumerate(rows) if row.values.get("engines") != last]
     return rows[different[-1] + 1 :] if different else rows
-
-
-# ---- reading ----
-
-
-def _followed(rows: Sequence[Row], values: Sequence[float | None]) -> Belief | None:
-    """The positive quantity at the end of the series, with its variance; None under ROWS_MIN values."""
-    known = [(row, value) for row, value in zip(rows, values, strict=True) if value is not None and value > TINY]
-    if len(known) < ROWS_MIN:
-        return None
-    numbers = [value for _, value in known]
-    logs, noise = [log(value) for value in numbers], noise_variance(numbers)
-    times = [row.time_s if row.time_s is not None else float(i) for i, (row, _) in enumerate(known)]
-    apart = max(TINY, (times[-1] - times[0]) / (len(times) - 1))
-    walk = max(WALK_PER_S, _walk(logs, noise) / apart)
-    belief: Belief | None = None
-    for at_s, value in zip(times, numbers, strict=True):
-        belief = belief if belief is None else predicted(belief, at_s, walk)
-        belief, _ = updated(belief, Reading(value, noise), at_s)
-    return belief
-
-
-def _walk(logs: Sequence[float], noise: float) -> float:
-    """q per step, from how much further apart values LAG steps away are than noise makes them."""
-    lag = min(LAG, len(logs) - 1)
-    squares = [(late - early) ** 2 for early, late in zip(logs, logs[lag:], strict=False)]
-    return max(0.0, (fmean(squares) - 2.0 * noise) / lag)
-
-
-def _read(rows: Sequence[Row], name: str) -> float | None:
-    belief = _followed(rows, [row.values.get(name) for row in rows])
-    return None if belief is None else belief.rate
-
-
-def _mean(rows: Sequence[Row], name: str) -> float | None:
-    """For what may be 0: the plain mean."""
-    known = [row.values[name] for row in rows if name in row.values]
-    return fmean(known) if known else None
 
 
 # ---- what rollouts are like ----
@@ -161,10 +116,10 @@ def _mean(rows: Sequence[Row], name: str) -> float | None:
 
 def _workload(job: Job, rows: Sequence[Row]) -> Workload:
     work = job.workload
-    turns = _read(rows, "turns_mean")
+    turns = newest(rows, "turns_mean")
     if turns is not None and work.turns.mean > 1.0:
         work = replace(work, turns=replace(work.turns, mean=max(1.0, turns)))
-    response, rest = _read(rows, "resp_len_mean"), _read(rows, "prompt_len_mean")
+    response, rest = newest(rows, "resp_len_mean"), newest(rows, "prompt_len_mean")
     if response is not None:
         work = replace(work, response=with_clipped_mean(work.response, response / work.turns.mean))
     tools = max(0.0, work.turns.mean - 1.0)
@@ -173,7 +128,7 @@ def _workload(job: Job, rows: Sequence[Row]) -> Workload:
     elif rest is not None and work.tool_tokens is not None and tools > TINY:
         answer = max(1.0, (rest - clipped_mean(work.prompt)) / tools)
         work = replace(work, tool_tokens=with_clipped_mean(work.tool_tokens, answer))
-    outside = _mean(rows, "non_generation_mean_s")
+    outside = mean_of(rows, "non_generation_mean_s")
     if outside is not None and work.tool is not None and tools > TINY:
         work = replace(work, tool=replace(work.tool, mean_s=outside / tools))
     return replace(work, solve=_solve(job, work.solve, rows))
@@ -200,8 +155,8 @@ def with_clipped_mean(lengths: Lengths, mean_tokens: float) -> Lengths:
 def _solve(job: Job, solve: SolveRates, rows: Sequence[Row]) -> SolveRates:
     """Prompts that all rollouts solve take the blame for every group without advantage: the model learns them."""
     size = job.setpoints.group_size or 1
-    trained, filtered = _sum(rows, "batch_rollouts"), _sum(rows, "filtered_zero_adv")
-    zero = _mean(rows, "zero_adv_frac")
+    trained, filtered = sum_of(rows, "batch_rollouts"), sum_of(rows, "filtered_zero_adv")
+    zero = mean_of(rows, "zero_adv_frac")
     usable = None if zero is None else 1.0 - zero
     if job.setpoints.filter_zero_adv:
         usable = trained / max(TINY, trained + filtered)
@@ -212,10 +167,6 @@ def _solve(job: Job, solve: SolveRates, rows: Sequence[Row]) -> SolveRates:
     wanted = min(1.0, varying * usable / stated)
     never = min(solve.never_frac, 1.0 - wanted)
     return replace(solve, always_frac=max(0.0, 1.0 - never - wanted), never_frac=never)
-
-
-def _sum(rows: Sequence[Row], name: str) -> float:
-    return sum(row.values.get(name, 0.0) for row in rows)
 
 
 # ---- how fast the stations are ----
@@ -231,7 +182,7 @@ def _trainer(job: Job, rows: Sequence[Row]) -> tuple[Job, Belief | None]:
         busy, tokens = row.values.get("trainer_busy_s"), row.values.get("tokens_total")
         formula = trainer.base_s + trainer.gpu_s_per_token * (tokens or 0.0) / gpus**trainer.exponent
         ratios.append(None if busy is None or tokens is None else busy / max(TINY, formula))
-    factor = _followed(rows, ratios)
+    factor = followed(rows, ratios)
     return (job, None) if factor is None else (with_trainer_factor(job, factor.rate), factor)
 
 
@@ -242,7 +193,7 @@ def with_trainer_factor(job: Job, factor: float) -> Job:
 
 
 def _engine(job: Job, rows: Sequence[Row]) -> tuple[Job, Belief | None]:
-    factor = _followed(rows, [_slowness(job.stations, row) for row in rows])
+    factor = followed(rows, [_slowness(job.stations, row) for row in rows])
     return (job, None) if factor is None else (with_engine_factor(job, factor.rate), factor)
 
 
@@ -280,12 +231,12 @@ def with_engine_factor(job: Job, factor: float) -> Job:
 def _surroundings(job: Job, rows: Sequence[Row]) -> Stations:
     """Weight sync and sandboxes as measured; a sync that nobody logs is none."""
     stations, interval = job.stations, job.setpoints.sync_interval or 1
-    sync_s = _mean(rows, "weight_sync_s")
+    sync_s = mean_of(rows, "weight_sync_s")
     stations = replace(stations, sync=replace(stations.sync, seconds=(sync_s or 0.0) * interval))
     fleet = stations.sandboxes
     if fleet is None:
         return stations
-    quota, failed = rows[-1].values.get("sandbox_quota"), _mean(rows, "sandbox_fail_frac")
+    quota, failed = rows[-1].values.get("sandbox_quota"), mean_of(rows, "sandbox_fail_frac")
     if quota is not None:
         fleet = replace(fleet, live_limit=round(quota))
     if failed is not None:

@@ -26,11 +26,9 @@ States: waiting (review not due) -> review -> hold, or proposal; a proposal is r
 #   X(56) 4.55, X(48) 4.4 -> +1.1 %, under the 2 % that are worth a move -> hold
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from math import exp, inf, isfinite, log, sqrt
-from statistics import fmean
 
 from policies.base import Interval
 from policies.beliefs import CENTRAL_80
@@ -38,20 +36,12 @@ from policies.control import Hold, Memory, Proposal, View, split_to
 from policies.guardrails.case import cost_s
 from policies.laws.parameters import demand_bounds, within
 from policies.objective import Constraint, value, violations
-from policies.readings import kept_rows, level
+from policies.outlook import at, place, to_come
 from policies.settings import SPLIT, gpus, knobs_of, merged
 from simulators.legality import lattice, refusal
 from simulators.plant import Mode, Setpoints
 from simulators.signals import TINY
-from simulators.snapshot import Row
 
-TREND_STEPS = 8
-"""A trend is the change between the means of so many steps and of as many before."""
-SMOOTH_STEPS = 4
-CROSSINGS = 3
-"""A drift crosses the mean of its window once; what does so this often comes back, and its mean is what to plan for."""
-TREND_BEYOND_NOISE = 2.0
-"""Standard errors that a trend must exceed."""
 DOUBT_LOW, DOUBT_HIGH = 0.5, 1.5
 """How far a model's gain of a knob other than the split is believed."""
 FLIGHT_STEP = 1.25
@@ -107,7 +97,7 @@ class Predictive:
         if here is None:
             return self._later(view, "the model cannot run the setting in force")
         now, ask = here[0], _keeping(view, here[1])
-        drift = _to_come(view, self._ahead_steps(view), self.trend_share)
+        drift = to_come(view.snapshot, self._ahead_steps(view), self.trend_share)
         found = [(self._gain(view, option, now, drift), option) for option in self._options(view, ask, now, drift)]
         best = max(found, key=lambda pair: pair[0].mean - _cost_frac(view, pair[1].changes), default=None)
         if best is None:
@@ -140,10 +130,10 @@ class Predictive:
         if not option.points:
             gain = option.worth / now - 1.0
             return Interval(*sorted((DOUBT_LOW * gain, gain, DOUBT_HIGH * gain)))
-        here, there = _place(view.in_force), _place(merged(view.in_force, option.changes))
+        here, there = place(view.in_force), place(merged(view.in_force, option.changes))
         sigma = sqrt(sum(b.variance for b in view.beliefs.rates.values()) + self.misfit_frac**2)
         shifts = (drift - CENTRAL_80 * sigma, drift, drift + CENTRAL_80 * sigma)
-        gains = [exp(_at(option.points, there + d) - _at(option.points, here + d)) - 1.0 for d in shifts]
+        gains = [exp(at(option.points, there + d) - at(option.points, here + d)) - 1.0 for d in shifts]
         return Interval(min(gains), gains[0] / 4.0 + gains[1] / 2.0 + gains[2] / 4.0, max(gains))
 
     def _ahead_steps(self, view: View) -> float:
@@ -207,12 +197,12 @@ def _climbed(sizes: list[int], start: int, ask: Callable[[int], float | None]) -
     """
     known: dict[int, float | None] = {}
 
-    def worth(place: int) -> float:
-        if not 0 <= place < len(sizes):
+    def worth(spot: int) -> float:
+        if not 0 <= spot < len(sizes):
             return float("-inf")
-        if place not in known:
-            known[place] = ask(sizes[place])
-        found = known[place]
+        if spot not in known:
+            known[spot] = ask(sizes[spot])
+        found = known[spot]
         return float("-inf") if found is None else found
 
     best, stride, grown = sizes.index(start), 1, True
@@ -224,9 +214,9 @@ def _climbed(sizes: list[int], start: int, ask: Callable[[int], float | None]) -
             stride, grown = max(1, stride // 2), False
         else:
             break
-    for place in (sizes.index(start) - 1, sizes.index(start) + 1):
-        worth(place)
-    return {sizes[place]: found for place, found in known.items() if found is not None}
+    for spot in (sizes.index(start) - 1, sizes.index(start) + 1):
+        worth(spot)
+    return {sizes[spot]: found for spot, found in known.items() if found is not None}
 
 
 def _splits(view: View, ask: Ask, now: float, drift: float) -> Option | None:
@@ -242,7 +232,7 @@ def _splits(view: View, ask: Ask, now: float, drift: float) -> Option | None:
     if len(worths) < 2:
         return None
     points = tuple(sorted((log((total - t) / t), log(worth)) for t, worth in worths.items()))
-    later = {t: _at(points, log((total - t) / t) + drift) for t in worths}
+    later = {t: at(points, log((total - t) / t) + drift) for t in worths}
     best = max(worths, key=lambda t: (later[t], -abs(t - start)))
     if best == start:
         return None
@@ -288,52 +278,3 @@ def _best_of(ask: Ask, now: float, wishes: Iterable[Setpoints]) -> Option | None
         return None
     worth, wish = max(worths, key=lambda pair: pair[0])
     return Option(wish, worth)
-
-
-# ---- the ratio of the two rates ----
-
-
-def _place(settings: Setpoints) -> float:
-    return log((settings.gpus_generator or 1) / (settings.gpus_trainer or 1))
-
-
-def _at(points: tuple[tuple[float, float], ...], x: float) -> float:
-    """L(x): straight between the points, and beyond them as steep as at the end, at most as if one side were all."""
-    (x0, y0), (x1, y1) = points[0], points[1]
-    for left, right in pairwise(points):
-        (x0, y0), (x1, y1) = left, right
-        if x <= x1:
-            break
-    return y0 + max(-1.0, min(1.0, (y1 - y0) / max(TINY, x1 - x0))) * (x - x0)
-
-
-def _to_come(view: View, ahead_steps: float, share: float) -> float:
-    """Change of ln(generator's rate / trainer's) to reckon with: back to the mean of a swing, or on with a trend."""
-    logs = [found for row in kept_rows(view.snapshot) if (found := _log_ratio(row)) is not None]
-    late, early = level(logs[-TREND_STEPS:]), level(logs[-2 * TREND_STEPS : -TREND_STEPS])
-    if late is None or early is None:
-        return 0.0
-    if _swings(logs):
-        return fmean(logs) - late.mean
-    noise = sqrt(late.sigma**2 / late.n + early.sigma**2 / early.n)
-    change = late.mean - early.mean
-    if abs(change) <= TREND_BEYOND_NOISE * noise:
-        return 0.0
-    return share * change * min(ahead_steps, float(TREND_STEPS)) / TREND_STEPS
-
-
-def _swings(logs: Sequence[float]) -> bool:
-    """True where the series came back often: its means of SMOOTH_STEPS cross the mean of all, as no drift does."""
-    middle = fmean(logs)
-    means = [fmean(logs[i : i + SMOOTH_STEPS]) - middle for i in range(0, len(logs) - SMOOTH_STEPS + 1, SMOOTH_STEPS)]
-    return sum(a * b < 0.0 for a, b in pairwise(means)) >= CROSSINGS
-
-
-def _log_ratio(row: Row) -> float | None:
-    """ln of trainer seconds over engine seconds of one rollout; None where the step does not show both."""
-    values = row.values
-    busy, batch = values.get("trainer_busy_s"), values.get("batch_rollouts")
-    tpot, length = values.get("tpot_s"), values.get("resp_len_mean")
-    if not busy or not batch or not tpot or not length:
-        return None
-    return log(busy / batch) - log(tpot * length)

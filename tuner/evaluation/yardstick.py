@@ -6,6 +6,7 @@ from math import inf
 
 from policies import clairvoyant
 from policies.clairvoyant import Progress, Schedule
+from policies.reachable import settings_of
 from policies.settings import difference, values
 from simulators.pipeline import SimulatedPlant
 from simulators.plant import Order, Setpoints
@@ -27,7 +28,7 @@ def yardstick(task: Task) -> Run:
     scenario, goal, size = task.scenario, task.goal or 0.0, task.size
     progress = clairvoyant.progress_of(scenario, goal, size.blocks)
     rates = clairvoyant.analytic_rates(scenario, progress)
-    settings = clairvoyant.settings_of(scenario, WIDE * size.settings)
+    settings = settings_of(scenario, WIDE * size.settings)
     settings = clairvoyant.promising(settings, progress, rates, size.settings)
     training = task.seed + TRAINING_SEED
     first = clairvoyant.earliest(scenario, progress, settings, rates)

@@ -11,9 +11,9 @@ from policies.clairvoyant import (
     earliest,
     envelope,
     progress_of,
-    settings_of,
     statics,
 )
+from policies.reachable import settings_of
 from simulators.plant import Setpoints
 from simulators.scenario import Move
 from tuner.scenario_files import load
