@@ -31,7 +31,7 @@ class Size:
     schedules: int = 3
 
 
-QUICK = Size(steps_max=150, seconds_max=14400.0, blocks=24, settings=12, corrections=4, schedules=2)
+QUICK = Size(steps_max=150, seconds_max=14400.0, blocks=20, settings=10, corrections=4, schedules=2)
 USUAL = Size()
 
 
