@@ -12,7 +12,7 @@ PYTEST  := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup warm demo test test-fast integration fuzz bench check format docs readme lock build clean
+.PHONY: help setup warm demo test test-fast integration evaluate fuzz bench check format docs readme lock build clean
 
 help: ## list the targets
 	@printf 'usage: make TARGET [VENV=.venv] [PYTHON=python3.12]\n\n'
@@ -41,6 +41,10 @@ test-fast: warm ## the part of `test` that takes under a minute
 
 integration: warm ## tests with real parts: event-file writers, a browser, the built wheel
 	$(PYTEST) tests -m integration
+
+evaluate: warm ## control laws on every scenario beside a clairvoyant, with floors and goals (resumable)
+	@mkdir -p evaluation
+	$(VENV)/bin/equipoise evaluate --record evaluation/runs.jsonl --html evaluation/report.html
 
 fuzz: $(STAMP) ## 100,000 mutated inputs through the whole library path (FUZZ_N=2000: a short one)
 	$(PY) -m tests.fuzz --count $(FUZZ_N)
@@ -77,6 +81,6 @@ build: $(STAMP) ## the wheel and the source archive, in dist/
 	$(PY) -m hatchling build --target sdist --target wheel
 
 clean: ## remove what the other targets made (the environment too)
-	rm -rf dist build demo fuzz-failures .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf dist build demo evaluation fuzz-failures .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -rf "$(VENV)"
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,7 +14,7 @@ from policies.rules import Rules
 from policies.scorecard import void_forecasts
 from policies.settings import difference, direction, knobs_of, merged
 from policies.state import RECENT_MOVES, State, Undertaking
-from simulators.plant import Observation, Receipt, Setpoints, Topology
+from simulators.plant import Change, Observation, Receipt, Setpoints, Topology
 
 LEG_LIMIT_S = 300.0
 """A leg has at least this long."""
@@ -30,7 +30,7 @@ def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: 
     actuation = max((actuation_s(rules, state, knob) for knob in knobs), default=0.0)
     move = Move(
         decision.decision_id,
-        path_of(view.in_force, changes),
+        path_of(view.in_force, changes, at_once=_restarts(view, knobs)),
         begun_s=view.now_s,
         since_s=view.now_s,
         leg_limit_s=max(LEG_LIMIT_S, LEG_LIMIT_ACTUATIONS * actuation),
@@ -54,6 +54,12 @@ def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: 
     )
     order = order_of(move, Scene(view.now_s, view.in_force))
     return state, replace(decision, action=Action.APPLY, decision_id=order_id(move), order=order, changes=changes)
+
+
+def _restarts(view: View, knobs: Iterable[str]) -> bool:
+    """True when the whole job stands still for these: nobody grows before everybody has stopped."""
+    found = [view.capability(knob) for knob in knobs]
+    return all(c is not None and c.change is Change.RESTART for c in found)
 
 
 def walked(rules: Rules, state: State, seen: Observation, move: Move) -> Conducted:

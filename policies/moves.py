@@ -87,10 +87,13 @@ class Scene:
     """Why the receiver does not serve yet; empty: engines healthy, with the current version."""
 
 
-def path_of(origin: Setpoints, changes: Setpoints) -> tuple[Setpoints, ...]:
-    """The settings to walk through: where GPUs change sides the donor shrinks first, all the rest is the second leg."""
+def path_of(origin: Setpoints, changes: Setpoints, at_once: bool = False) -> tuple[Setpoints, ...]:
+    """The settings to walk through: where GPUs change sides the donor shrinks first, all the rest is the second leg.
+
+    `at_once`: one restart of the whole job carries it all; two legs would be two restarts.
+    """
     goal = merged(origin, changes)
-    if SPLIT not in knobs_of(difference(origin, goal)):
+    if at_once or SPLIT not in knobs_of(difference(origin, goal)):
         return (origin, goal)
     if None in (origin.gpus_trainer, origin.gpus_generator):
         raise ValueError("a split cannot move while gpus_trainer or gpus_generator in force is unknown")

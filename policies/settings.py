@@ -21,6 +21,9 @@ ACTED: Mapping[str, tuple[str, ...]] = {
 }
 """The knobs a controller may turn, each with its setpoints (the first gives the direction). All others are advice."""
 
+GPUS_OF = ("gpus_trainer", "gpus_generator", "gpus_prefill", "gpus_decode", "engines")
+"""Setpoints that say who has which GPUs."""
+
 NAMES = tuple(f.name for f in fields(Setpoints))
 _read = attrgetter(*NAMES)
 

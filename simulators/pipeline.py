@@ -14,9 +14,9 @@ from simulators.faults import setting_faults
 from simulators.metering import Meter, measured, signals_of
 from simulators.plant import Change, Inventory, Observation, Order, Outcome, Receipt, Setpoints, Status, TrainerResize
 from simulators.scenario import Event, EventKind, Move, Scenario, active, job_at, with_knob
-from simulators.snapshot import Row
+from simulators.snapshot import Row, Snapshot
 from simulators.streams import seed_key, uniform
-from simulators.window import Sources, assemble
+from simulators.window import assemble
 
 MOVES = 64
 """Stream of what becomes of orders; the job's own streams are smaller."""
@@ -59,6 +59,9 @@ class SimulatedPlant:
     def __init__(self, scenario: Scenario, seed: int = 0) -> None:
         self.scenario = scenario
         self.log: list[StepLog] = []
+        self._shown: list[Row] = []
+        self._snapshot = assemble(())
+        self._snapshot_steps = 0
         self.now_s = 0.0
         self.stopped: str | None = None
         """Why the job cannot go on, where it cannot."""
@@ -86,13 +89,22 @@ class SimulatedPlant:
 
     def observe(self, now_s: float) -> Observation:
         self.advance(now_s)
-        measurement = self.scenario.measurement
-        meter = Meter(seed_key(self._seed), measurement.noise_sigma, frozenset(measurement.hidden))
-        rows = [measured(log.row, meter) for log in self.log[-WINDOW_STEPS:] if log.seen]
-        age_s = None if not rows or rows[-1].time_s is None else max(0.0, now_s - rows[-1].time_s)
         there = self._job.setpoints
         inventory = Inventory(there.gpus_trainer, there.gpus_generator)
-        return Observation(now_s, assemble(rows, (), (), Sources(age_s=age_s)), self._knobs, inventory)
+        return Observation(now_s, self._measured(now_s), self._knobs, inventory)
+
+    def _measured(self, now_s: float) -> Snapshot:
+        """What the metrics show: each step is measured once, and folded anew only when one has been added."""
+        if len(self.log) != self._snapshot_steps:
+            known = self.scenario.measurement
+            meter = Meter(seed_key(self._seed), known.noise_sigma, frozenset(known.hidden))
+            fresh = [measured(log.row, meter) for log in self.log[self._snapshot_steps :] if log.seen]
+            self._shown = [*self._shown, *fresh][-WINDOW_STEPS:]
+            self._snapshot, self._snapshot_steps = assemble(self._shown), len(self.log)
+        last_s = self._shown[-1].time_s if self._shown else None
+        age_s = None if last_s is None else max(0.0, now_s - last_s)
+        signals = {name: replace(signal, age_s=age_s) for name, signal in self._snapshot.signals.items()}
+        return replace(self._snapshot, signals=signals)
 
     def advance(self, until_s: float = inf) -> None:
         """Lets the job run until then, or to its end."""

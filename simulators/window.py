@@ -37,7 +37,8 @@ def assemble(
     dropped = _odd_steps(rows)
     left_out = {d.step for d in dropped}
     kept = [row for row in rows if row.step not in left_out]
-    folded = fold_rows(rows) | fold_rows(engine_rows) | fold_rows(kept) | _amortised(rows)
+    all_steps = fold_rows(rows) if left_out else {}
+    folded = all_steps | fold_rows(engine_rows) | fold_rows(kept) | _amortised(rows)
     known = sources or Sources()
     signals = {
         name: Signal(

@@ -16,7 +16,10 @@ COMMANDS = (
     ("advise", "Who waits for whom, what it costs, what to change first, what to leave alone."),
     ("whatif", "Other settings instead of today's: what they would bring, by a model calibrated on the job itself."),
     ("compare", "Two runs phase by phase, per rollout and per token: why is one slower?"),
+    ("evaluate", "Control laws on scenarios until the same work is done, with a clairvoyant's run beside them."),
+    ("explain", "One decision of a journal, as a person would tell it: seen, limits, alternatives, what came of it."),
     ("init", "Print a first job file from what the sources show."),
+    ("replay", "A journal's observations through a control law again: the same decisions, or another law's."),
     ("simulate", "Run a scenario: an invented or published job that drifts, in seconds instead of days."),
     ("validate", "Published jobs against the model: measured, predicted, and how a naive guess would do."),
 )
@@ -120,11 +123,69 @@ def _compare(
     compare.run(asks[0], asks[1], as_json=as_json)
 
 
+@app.command("evaluate", help=HELP["evaluate"], short_help=HELP["evaluate"])
+def _evaluate(
+    scenarios: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scenarios", metavar="DIR|FILE|NAME", help="Which (repeatable); all that come with it if absent."
+        ),
+    ] = None,
+    policies: Annotated[
+        str | None, typer.Option("--policies", metavar="A,B", help="Which control laws; all if absent.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", metavar="N", help="Runs of each, on paired random numbers (2; quick: 1).")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter horizons, one seed: a few minutes.")] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", metavar="FILE", help="Keep finished runs here; started again, it goes on from them."),
+    ] = None,
+    journals: Annotated[
+        Path | None, typer.Option("--journals", metavar="DIR", help="Write every controlled run's journal there.")
+    ] = None,
+    as_json: AsJson = False,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with pictures.")] = None,
+) -> None:
+    from tuner.commands import evaluate
+
+    names = tuple(name.strip() for word in scenarios or () for name in word.split(","))
+    laws = tuple(name.strip() for name in (policies or "").split(",") if name.strip())
+    evaluate.run(evaluate.Wish(names, laws, seeds, quick, as_json, html, record, journals))
+
+
+@app.command("explain", help=HELP["explain"], short_help=HELP["explain"])
+def _explain(
+    journal: Annotated[Path, typer.Option("--journal", metavar="FILE", help="The journal of a controller.")],
+    ident: Annotated[
+        str | None, typer.Argument(metavar="ID", help="A decision (d80); the last move if absent.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    from tuner.commands import explain
+
+    explain.run(explain.Wish(journal, ident, as_json))
+
+
 @app.command("init", help=HELP["init"], short_help=HELP["init"])
 def _init(sources: Sources = None, framework: FrameworkName = "auto") -> None:
     from tuner.commands import base, init
 
     init.run(base.Ask(tuple(sources or ()), framework))
+
+
+@app.command("replay", help=HELP["replay"], short_help=HELP["replay"])
+def _replay(
+    journal: Annotated[Path, typer.Argument(metavar="JOURNAL", help="The journal of a controller.")],
+    policy: Annotated[
+        str | None, typer.Option("--policy", metavar="NAME", help="A control law; the journal's own if absent.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    from tuner.commands import replay
+
+    replay.run(replay.Wish(journal, policy, as_json))
 
 
 @app.command("simulate", help=HELP["simulate"], short_help=HELP["simulate"])

@@ -38,6 +38,9 @@ MIGRATIONS = (
     );
     CREATE INDEX tick_by_decision ON tick (decision_id);
     """,
+    """
+    CREATE TABLE charter (since_tick INTEGER PRIMARY KEY, text TEXT NOT NULL);
+    """,
 )
 """Statements that lead from one schema version to the next; the version counts them. Added to, never changed."""
 APPLICATION_ID = 0x45515550
@@ -107,6 +110,18 @@ class Journal:
         with self._file:
             text = _RECEIPT.dump_json(receipt).decode()
             self._file.execute("UPDATE tick SET receipt = ? WHERE id = ?", (text, tick_id))
+
+    def charter(self) -> str | None:
+        """What the controller goes by since its last start; None in a journal without one."""
+        row = self._file.execute("SELECT text FROM charter ORDER BY since_tick DESC LIMIT 1").fetchone()
+        return None if row is None else str(row[0])
+
+    def govern(self, text: str) -> None:
+        """From the next tick on the controller goes by this; an unchanged one is not written again."""
+        if self.charter() == text:
+            return
+        with self._file:
+            self._file.execute("INSERT OR REPLACE INTO charter VALUES (?, ?)", (self.size(), text))
 
     def last(self) -> State | None:
         """The state to go on from: after the last tick and its receipt. None in a new journal."""

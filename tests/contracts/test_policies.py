@@ -7,19 +7,22 @@ import pytest
 from policies.control import Hold, Policy, Proposal, View
 from policies.laws.lending import Lending
 from policies.laws.parameters import space
+from policies.laws.predictive import Predictive
 from policies.laws.rate_balance import RateBalance
 from policies.laws.static import Static
 from policies.laws.threshold import Threshold
 from simulators.plant import Setpoints
 from tests.contracts.policy_kit import assert_conforms
 
+LAWS = (Static(), Threshold(), RateBalance(), Lending(), Predictive())
 
-@pytest.mark.parametrize("policy", [Static(), Threshold(), RateBalance(), Lending()], ids=lambda p: type(p).__name__)
+
+@pytest.mark.parametrize("policy", LAWS, ids=lambda law: type(law).__name__)
 def test_it_conforms(policy: Policy) -> None:
     assert_conforms(policy)
 
 
-@pytest.mark.parametrize("policy", [Threshold, RateBalance, Lending])
+@pytest.mark.parametrize("policy", [Threshold, RateBalance, Lending, Predictive])
 def test_its_parameters_are_a_search_space(policy: type) -> None:
     assert space(policy)
     name, (low, high) = next(iter(space(policy).items()))

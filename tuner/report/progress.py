@@ -36,6 +36,17 @@ def simulated(done: int, total: int | None, elapsed_s: float) -> str:
     return f"simulating: {done / total:.0%}, about {_left(done, total, elapsed_s)} left"
 
 
+def evaluating(done: int, total: int | None, elapsed_s: float) -> str:
+    """`evaluating: 12 of 138 runs, about 90 s left`.
+
+    >>> evaluating(10, 40, 20.0)
+    'evaluating: 10 of 40 runs, about 60 s left'
+    """
+    if not total or done <= 0 or done > total:
+        return "evaluating"
+    return f"evaluating: {done} of {total} runs, about {_left(done, total, elapsed_s)} left"
+
+
 def _left(done: int, total: int, elapsed_s: float) -> str:
     left_s = elapsed_s * (total - done) / done
     return f"{left_s / 60:.0f} min" if left_s >= 90 else f"{left_s + 0.5:.0f} s"

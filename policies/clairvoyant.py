@@ -1,0 +1,271 @@
+"""The yardstick: a controller that knows the whole story in advance, and what moves cost. Policies are measured by it.
+
+Work is compared at equal progress: useful rollouts trained, cut into blocks. Earliest arrival by dynamic programming
+over blocks x settings,
+
+    T[k+1, j] = min over i of  T[k, i] + cost(i -> j)  +  block / X_j(job at block k)
+
+with X from the analytic model, corrected by what simulated runs of some settings took for their blocks; between those
+settings the correction is that of the nearest. A later arrival is never an advantage, so the earliest at each state is
+enough (FIFO property); where the world changes by the clock, the job is taken at the time of arrival.
+Moves free of cost give the envelope, which nobody can beat but by luck.
+
+# two blocks of 100, X = (1, 2) then (2, 1), a move costs 30 s: 50 + 30 + 50 = 130 s; envelope 100 s; best static 150 s
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from policies.objective import Constraint, Objective, violations
+from policies.settings import GPUS_OF, values
+from simulators.analytic import AnalyticModel
+from simulators.analytic.solving import usable_share
+from simulators.event_state import Job
+from simulators.model import Prediction
+from simulators.plant import Change, Setpoints
+from simulators.scenario import Scenario, job_at
+from simulators.signals import TINY
+
+LOOKS = 4
+"""Parts of the run at which settings are sorted out."""
+CLOCK_GRAIN_S = 300.0
+"""Where the world changes by the clock, it is looked at so often."""
+
+Rates = Callable[[int, Setpoints, float], float]
+"""Useful rollouts per second: of a block, a setting, at a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The run cut into blocks of useful rollouts."""
+
+    marks: tuple[float, ...]
+    """Useful rollouts at the blocks' ends."""
+    steps: tuple[float, ...]
+    """Trainer steps in the middle of each block."""
+
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        return tuple(end - start for start, end in zip((0.0, *self.marks), self.marks, strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A setting for each block, with the predicted second of each block's end."""
+
+    settings: tuple[Setpoints, ...]
+    ends_s: tuple[float, ...]
+
+    @property
+    def seconds(self) -> float:
+        return self.ends_s[-1] if self.ends_s else 0.0
+
+
+def progress_of(scenario: Scenario, useful: float, blocks: int) -> Progress:
+    """`blocks` equal parts of `useful` rollouts, and the steps at which they are made."""
+    marks = tuple(useful * (k + 1) / blocks for k in range(blocks))
+    middles = [useful * (k + 0.5) / blocks for k in range(blocks)]
+    steps: list[float] = []
+    made, step = 0.0, 0
+    for middle in middles:
+        while made < middle:
+            gain = _useful_per_step(job_at(scenario, step, 0.0))
+            made, step = made + max(gain, TINY), step + 1
+        steps.append(float(step))
+    return Progress(marks, tuple(steps))
+
+
+def _useful_per_step(job: Job) -> float:
+    batch = float(job.setpoints.batch_rollouts or 1)
+    return (
+        batch
+        if job.setpoints.filter_zero_adv
+        else batch * usable_share(job.workload.solve, job.setpoints.group_size or 1)
+    )
+
+
+def promising(settings: Sequence[Setpoints], progress: Progress, rates: Rates, most: int) -> tuple[Setpoints, ...]:
+    """The `most` settings that come nearest to the best at some part of the run, the starting one first."""
+    last = len(progress.marks) - 1
+    looks = sorted({round(last * part / (LOOKS - 1)) for part in range(LOOKS)})
+    clock = _usual_clock(settings[0], progress, rates)
+    columns = {s: [rates(k, s, clock[k]) for k in looks] for s in settings}
+    tops = [max(TINY, *(column[i] for column in columns.values())) for i in range(len(looks))]
+    near = {s: max(rate / top for rate, top in zip(column, tops, strict=True)) for s, column in columns.items()}
+    return tuple(dict.fromkeys([settings[0], *sorted(settings, key=lambda s: -near[s])]))[:most]
+
+
+def _usual_clock(start: Setpoints, progress: Progress, rates: Rates) -> list[float]:
+    """When each block begins if nobody does anything."""
+    at_s, found = 0.0, []
+    for block, size in enumerate(progress.sizes):
+        found.append(at_s)
+        at_s += size / max(TINY, rates(block, start, at_s))
+    return found
+
+
+# ---- rates ----
+
+
+def analytic_rates(scenario: Scenario, progress: Progress) -> Rates:
+    """By the analytic model, of the true job; a setting that breaks a hard bound makes nothing. Asked once each."""
+    by_clock = _by_clock(scenario)
+    known: dict[Job, float] = {}
+    asked: dict[tuple[int, Setpoints, int], float] = {}
+
+    def rate(block: int, setting: Setpoints, at_s: float) -> float:
+        minute = int(at_s / CLOCK_GRAIN_S) if by_clock else 0
+        key = (block, setting, minute)
+        if key not in asked:
+            job = job_at(scenario, int(progress.steps[block]), minute * CLOCK_GRAIN_S, setting)
+            if job not in known:
+                known[job] = _useful_rate(scenario, job, replace(job, setpoints=scenario.setpoints))
+            asked[key] = known[job]
+        return asked[key]
+
+    return rate
+
+
+def _by_clock(scenario: Scenario) -> bool:
+    return any(e.by == "time" for e in scenario.event) or any(d.by == "time" for d in scenario.drift)
+
+
+def _useful_rate(scenario: Scenario, job: Job, start: Job) -> float:
+    """0 where the setting cannot run, or breaks a bound that the starting one keeps in the same world."""
+    prediction = _predicted(job)
+    if prediction is None:
+        return 0.0
+    broken = _broken(scenario, job, prediction)
+    allowed = _broken(scenario, start, _predicted(start)) if broken else frozenset()
+    return 0.0 if broken - allowed else prediction.useful_rollouts_per_s
+
+
+def _predicted(job: Job) -> Prediction | None:
+    try:
+        return AnalyticModel(job.stations).predict(job.topology, job.workload, job.setpoints)
+    except ValueError:
+        return None
+
+
+def _broken(scenario: Scenario, job: Job, prediction: Prediction | None) -> frozenset[Constraint]:
+    return frozenset(v.constraint for v in violations(Objective(), scenario.bounds, job.setpoints, prediction))
+
+
+def corrected(rates: Rates, progress: Progress, measured: Mapping[Setpoints, Sequence[float]]) -> Rates:
+    """Rates times what simulation made of the analytic ones: of the nearest setting that was run, block by block.
+
+    `measured`: the second of each block's end, of a run that stayed at that setting.
+    """
+    factors = {setting: _factors(rates, progress, setting, ends) for setting, ends in measured.items()}
+
+    def rate(block: int, setting: Setpoints, at_s: float) -> float:
+        near = min(factors, key=lambda other: _apart(setting, other))
+        return rates(block, setting, at_s) * factors[near][block]
+
+    return rate if factors else rates
+
+
+def _factors(rates: Rates, progress: Progress, setting: Setpoints, ends: Sequence[float]) -> list[float]:
+    starts = (0.0, *ends)
+    found = []
+    for block, (size, start, end) in enumerate(zip(progress.sizes, starts, ends, strict=False)):
+        said = rates(block, setting, start)
+        found.append(size / max(TINY, end - start) / said if said > TINY else 1.0)
+    return found
+
+
+def _apart(a: Setpoints, b: Setpoints) -> float:
+    """Sum of relative differences of the numbers in which two settings differ."""
+    one, other = values(a), values(b)
+    shared = one.keys() & other.keys()
+    return float(sum(abs(one[n] - other[n]) / max(1, abs(one[n]) + abs(other[n])) for n in shared))
+
+
+# ---- what a move costs ----
+
+
+def move_s(scenario: Scenario, now: Setpoints, then: Setpoints, rate: Callable[[Setpoints], float]) -> float:
+    """Seconds lost by going from one setting to another: GPUs under way serve neither side; a restart stops all.
+
+    # hot, 120 s, X between 1.8 and X after 2.0 -> 12 s | restart 400 s and 120 s -> 520 s and what was in flight
+    """
+    changed = {name for name, value in values(then).items() if values(now).get(name) != value}
+    moves = [move for move in scenario.move if move.knob in changed]
+    if not moves:
+        return 0.0 if not changed else inf
+    actuation_s = max(move.actuation_s for move in moves)
+    after = rate(then)
+    if any(move.change is Change.RESTART for move in moves):
+        in_flight = then.max_in_flight or then.batch_rollouts or 0
+        return actuation_s + (scenario.topology.restart_s or 0.0) + in_flight / 2.0 / max(TINY, after)
+    between = replace(then, **_smaller(now, then))
+    return actuation_s * max(0.0, 1.0 - rate(between) / max(TINY, after))
+
+
+def _smaller(now: Setpoints, then: Setpoints) -> dict[str, Any]:
+    before, after = values(now), values(then)
+    return {n: min(before[n], after[n]) for n in GPUS_OF if n in before and n in after}
+
+
+# ---- earliest arrival ----
+
+
+def earliest(
+    scenario: Scenario, progress: Progress, settings: Sequence[Setpoints], rates: Rates, dear: float = 1.0
+) -> Schedule:
+    """The schedule that is through first, from the scenario's own setting, moves at `dear` times their price."""
+
+    def cost(block: int, now: Setpoints, then: Setpoints, at_s: float) -> float:
+        return dear * move_s(scenario, now, then, lambda s: rates(block, s, at_s))
+
+    return _arrived(progress, settings, rates, cost)
+
+
+def envelope(progress: Progress, settings: Sequence[Setpoints], rates: Rates) -> Schedule:
+    """The same with moves that cost nothing: the bound."""
+    return _arrived(progress, settings, rates, lambda block, now, then, at_s: 0.0)
+
+
+def _arrived(
+    progress: Progress,
+    settings: Sequence[Setpoints],
+    rates: Rates,
+    cost: Callable[[int, Setpoints, Setpoints, float], float],
+) -> Schedule:
+    paths: dict[Setpoints, tuple[float, Schedule]] = {settings[0]: (0.0, Schedule((), ()))}
+    for block, size in enumerate(progress.sizes):
+        reached: dict[Setpoints, tuple[float, Schedule]] = {}
+        for then in settings:
+            found = _best_way(paths.items(), then, block, cost)
+            if found is None:
+                continue
+            start_s, path = found
+            end_s = start_s + size / max(TINY, rates(block, then, start_s))
+            reached[then] = (end_s, Schedule((*path.settings, then), (*path.ends_s, end_s)))
+        paths = reached
+    return min(paths.values(), key=lambda way: way[0])[1]
+
+
+def _best_way(
+    paths: Iterable[tuple[Setpoints, tuple[float, Schedule]]],
+    then: Setpoints,
+    block: int,
+    cost: Callable[[int, Setpoints, Setpoints, float], float],
+) -> tuple[float, Schedule] | None:
+    ways = [(at_s + (0.0 if now == then else cost(block, now, then, at_s)), path) for now, (at_s, path) in paths]
+    best = min(ways, key=lambda way: way[0], default=None)
+    return None if best is None or best[0] == inf else best
+
+
+def statics(progress: Progress, settings: Sequence[Setpoints], rates: Rates, most: int) -> list[Setpoints]:
+    """The settings that are through first when one stays at them from the start."""
+    return sorted(settings, key=lambda setting: _static_s(progress, setting, rates))[:most]
+
+
+def _static_s(progress: Progress, setting: Setpoints, rates: Rates) -> float:
+    at_s = 0.0
+    for block, size in enumerate(progress.sizes):
+        at_s += size / max(TINY, rates(block, setting, at_s))
+    return at_s

@@ -1,0 +1,280 @@
+"""Predictive: the product's own law. Ask the model of the job what every near setting would give; go where it pays.
+
+A tick without a review due holds. A review climbs, knob by knob, from the setting in force over the legal ones:
+
+    split (in flight per engine kept) | prefill : decode | oversampling ratio | in flight
+
+    X(s) = value of the model's prediction (policies/objective.py); a setting that breaks a hard bound which the one in
+           force keeps does not count
+    gain = X(best) / X(now) - 1,  wanted when  gain x horizon >= payback_ratio x cost  and  its 80 % interval > 0
+
+The interval. Of a split only the *ratio* of the two service rates matters, and an error of that ratio is the same as
+standing at another split: were the generator e^d faster, the job would behave at (t : g) as it does now where g/t is
+e^d larger. So with L(x) = ln X along x = ln(g/t), read off the settings that were asked for anyway,
+
+    gain(d) = exp(L(x_best + d) - L(x_now + d)) - 1,     d = drift to come, and that +- 1.28 sigma
+
+sigma^2 = variances of both rates (beliefs) + the misfit of a model. The drift to come is half of the trend that the
+ratio showed over the last steps, continued through actuation and payback, where it exceeds its noise (a damped trend:
+Gardner and McKenzie 1985); of a load that swings it is the way back to its mean. Of the other knobs a model is believed
+to between a half and one and a half.
+
+States: waiting (review not due) -> review -> hold, or proposal; a proposal is reviewed at every tick until it is gone.
+
+# 64 : 192, lattice of 8, X(56) 4.9, X(48) 5.2, X(40) 5.0, X(64) 4.5, sigma 5 %:
+#   best 48; x_now 1.10, x_best 1.47; gain +15.6 %, at d = +-0.064: +11.1 .. +16.4 % -> propose 48 : 208
+#   X(56) 4.55, X(48) 4.4 -> +1.1 %, under the 2 % that are worth a move -> hold
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import exp, inf, isfinite, log, sqrt
+
+from policies.base import Interval
+from policies.beliefs import CENTRAL_80
+from policies.control import Hold, Memory, Proposal, View, split_to
+from policies.guardrails.case import cost_s
+from policies.laws.parameters import demand_bounds, within
+from policies.objective import Constraint, value, violations
+from policies.outlook import at, place, to_come
+from policies.settings import SPLIT, gpus, knobs_of, merged
+from simulators.legality import lattice, refusal
+from simulators.plant import Mode, Setpoints
+from simulators.signals import TINY
+
+DOUBT_LOW, DOUBT_HIGH = 0.5, 1.5
+"""How far a model's gain of a knob other than the split is believed."""
+FLIGHT_STEP = 1.25
+"""One step of the limit in flight."""
+RATIO_STEP, RATIO_MAX = 0.125, 2.0
+"""One step of the oversampling ratio, and how far it goes."""
+CLIMB_MAX = 24
+"""Steps of one climb: from one end of a lattice of 2,048 GPUs to the other by doubling."""
+
+
+Ask = Callable[[Setpoints], float | None]
+"""What a change is worth; None where it is out of the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A setting with what the model says of it."""
+
+    changes: Setpoints
+    worth: float
+    points: tuple[tuple[float, float], ...] = ()
+    """(ln of generator over trainer GPUs, ln of worth) of all splits that were asked for."""
+    first_step: float = inf
+    """Gain of the first lattice step on the way: too small a one can never be proved by probation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predictive:
+    """Look ahead over the model, within the bounds; move when it surely pays."""
+
+    gain_min_frac: float = within(0.02, 0.005, 0.1)
+    """A gain below this is not worth the trouble of a move."""
+    payback_ratio: float = within(2.0, 1.0, 5.0)
+    """How often a gain must pay for its cost within the horizon."""
+    misfit_frac: float = within(0.04, 0.01, 0.15)
+    """What a model's ratio of the two rates is off by, beside the noise of what it was fitted to."""
+    review_s: float = within(300.0, 60.0, 3600.0)
+    """Seconds between two reviews while nothing is wanted."""
+    trend_share: float = within(0.5, 0.0, 1.0)
+    """Share of a trend that is expected to go on."""
+
+    def __post_init__(self) -> None:
+        demand_bounds(self)
+
+    def decide(self, view: View) -> Proposal | Hold:
+        due = view.memory.get("review_s", 0.0)
+        if isinstance(due, float) and view.now_s < due <= view.now_s + self.review_s:
+            why = view.memory.get("why", "nothing was wanted")
+            return Hold(f"{why}; the next review is in {due - view.now_s:.0f} s", memory=view.memory)
+        if view.model is None or view.workload is None or not view.snapshot.signals:
+            return Hold("no calibrated model of this job yet: too few steps were seen")
+        here = _asked(view, Setpoints())
+        if here is None:
+            return self._later(view, "the model cannot run the setting in force")
+        now, ask = here[0], _keeping(view, here[1])
+        drift = to_come(view.snapshot, self._ahead_steps(view), self.trend_share)
+        found = [(self._gain(view, option, now, drift), option) for option in self._options(view, ask, now, drift)]
+        best = max(found, key=lambda pair: pair[0].mean - _cost_frac(view, pair[1].changes), default=None)
+        if best is None:
+            return self._later(view, "every near setting is worse by the model, illegal or out of bounds")
+        others = [f"{_named(o.changes)} {g.mean:+.1%}" for g, o in found if o is not best[1]]
+        return self._judged(view, best, f"; beside it {', '.join(others)}" if others else "")
+
+    def _judged(self, view: View, best: tuple[Interval, Option], beside: str) -> Proposal | Hold:
+        gain, option = best
+        least = max(self.gain_min_frac, self.payback_ratio * _cost_frac(view, option.changes))
+        words = f"{_named(option.changes)}: {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%}) by the model{beside}"
+        if not gain.mean >= least:
+            return self._later(view, f"best is {words}, under the {least:.1%} that pay for it")
+        if option.first_step < self.gain_min_frac / 2.0:
+            return self._later(view, f"best is {words}, but its first step gains only {option.first_step:+.1%}")
+        if not gain.low > 0.0:
+            return self._later(view, f"best is {words}: not sure to gain")
+        return Proposal(option.changes, words, gain)
+
+    def _later(self, view: View, reason: str) -> Hold:
+        memory: Memory = {"review_s": view.now_s + self.review_s, "why": reason}
+        return Hold(reason, memory=memory)
+
+    def _options(self, view: View, ask: Ask, now: float, drift: float) -> Iterator[Option]:
+        """The best of each knob that can be turned here, where it differs from now."""
+        found = (_splits(view, ask, now, drift), *(climb(view, ask, now) for climb in (_prefills, _ratios, _flights)))
+        yield from (option for option in found if option is not None)
+
+    def _gain(self, view: View, option: Option, now: float, drift: float) -> Interval:
+        if not option.points:
+            gain = option.worth / now - 1.0
+            return Interval(*sorted((DOUBT_LOW * gain, gain, DOUBT_HIGH * gain)))
+        here, there = place(view.in_force), place(merged(view.in_force, option.changes))
+        sigma = sqrt(sum(b.variance for b in view.beliefs.rates.values()) + self.misfit_frac**2)
+        shifts = (drift - CENTRAL_80 * sigma, drift, drift + CENTRAL_80 * sigma)
+        gains = [exp(at(option.points, there + d) - at(option.points, here + d)) - 1.0 for d in shifts]
+        return Interval(min(gains), gains[0] / 4.0 + gains[1] / 2.0 + gains[2] / 4.0, max(gains))
+
+    def _ahead_steps(self, view: View) -> float:
+        """Steps until a move is in force and half of its payback is over: the middle of what it is judged by."""
+        split, step_s = view.capability(SPLIT), view.snapshot.get("step_s") or 0.0
+        if split is None or step_s <= TINY:
+            return 0.0
+        payback_s = self.payback_ratio * split.cost_s / self.gain_min_frac
+        return (split.actuation_s + min(payback_s, view.horizon_s) / 2.0) / step_s
+
+
+# ---- what a setting is worth ----
+
+
+def _asked(view: View, changes: Setpoints) -> tuple[float, frozenset[Constraint]] | None:
+    """(the objective there, the hard bounds that it breaks); None where the model cannot run it."""
+    if view.model is None or view.workload is None:
+        return None
+    then = merged(view.in_force, changes)
+    try:
+        prediction = view.model.predict(view.topology, view.workload, then)
+    except ValueError:
+        return None
+    broken = frozenset(v.constraint for v in violations(view.objective, view.bounds, then, prediction))
+    worth = value(view.objective, prediction, then)
+    return (worth, broken) if isfinite(worth) and worth > TINY else None
+
+
+def _keeping(view: View, allowed: frozenset[Constraint]) -> Ask:
+    """What a change is worth; None where it cannot run, or breaks a bound that the setting in force keeps."""
+
+    def ask(changes: Setpoints) -> float | None:
+        found = _asked(view, changes)
+        return None if found is None or found[1] - allowed else found[0]
+
+    return ask
+
+
+def _cost_frac(view: View, changes: Setpoints) -> float:
+    """Cost as a share of the work left: what a gain must exceed to break even."""
+    return cost_s(view, knobs_of(changes)) / max(TINY, view.horizon_s)
+
+
+def _named(changes: Setpoints) -> str:
+    if changes.gpus_trainer is not None:
+        return f"{changes.gpus_trainer} : {changes.gpus_generator} GPUs"
+    if changes.gpus_prefill is not None:
+        return f"{changes.gpus_prefill} GPUs of prefill, {changes.gpus_decode} of decode"
+    if changes.oversampling_ratio is not None:
+        return f"oversampling {changes.oversampling_ratio:g}"
+    return f"{changes.max_in_flight} in flight"
+
+
+# ---- climbing ----
+
+
+def _climbed(sizes: list[int], start: int, ask: Callable[[int], float | None]) -> Mapping[int, float]:
+    """Worths along a sorted lattice, from `start` uphill in steps that double, then closing in. One hill is assumed.
+
+    The neighbours of the best are always among them, so that its sides are known.
+    """
+    known: dict[int, float | None] = {}
+
+    def worth(spot: int) -> float:
+        if not 0 <= spot < len(sizes):
+            return float("-inf")
+        if spot not in known:
+            known[spot] = ask(sizes[spot])
+        found = known[spot]
+        return float("-inf") if found is None else found
+
+    best, stride, grown = sizes.index(start), 1, True
+    for _ in range(CLIMB_MAX):
+        better = max((best - stride, best + stride), key=worth)
+        if worth(better) > worth(best):
+            best, stride = better, stride * 2 if grown else stride
+        elif stride > 1:
+            stride, grown = max(1, stride // 2), False
+        else:
+            break
+    for spot in (sizes.index(start) - 1, sizes.index(start) + 1):
+        worth(spot)
+    return {sizes[spot]: found for spot, found in known.items() if found is not None}
+
+
+def _splits(view: View, ask: Ask, now: float, drift: float) -> Option | None:
+    start, total = view.in_force.gpus_trainer, gpus(view.in_force)
+    if view.topology.mode is Mode.SERIAL or view.capability(SPLIT) is None or not start or total is None:
+        return None
+    if not view.in_force.gpus_generator:
+        return None
+    legal = lattice(view.topology, view.in_force, view.bounds)
+    sizes = [t for t in legal if t == start or refusal(view.topology, view.in_force, view.bounds, t) is None]
+    sizes = sorted({*sizes, start})
+    worths = _climbed(sizes, start, lambda t: now if t == start else ask(split_to(view, t)))
+    if len(worths) < 2:
+        return None
+    points = tuple(sorted((log((total - t) / t), log(worth)) for t, worth in worths.items()))
+    later = {t: at(points, log((total - t) / t) + drift) for t in worths}
+    best = max(worths, key=lambda t: (later[t], -abs(t - start)))
+    if best == start:
+        return None
+    near = min((t for t in worths if (t - start) * (best - start) > 0), key=lambda t: abs(t - start))
+    return Option(split_to(view, best), worths[best], points, exp(later[near] - later[start]) - 1.0)
+
+
+def _prefills(view: View, ask: Ask, now: float) -> Option | None:
+    start, decode, unit = view.in_force.gpus_prefill, view.in_force.gpus_decode, view.topology.gpus_per_engine
+    if view.capability("prefill_decode_split") is None or not start or not decode or not unit:
+        return None
+    pool = start + decode
+    sizes = sorted({*range(unit, pool, unit), start})
+
+    def wish(prefill: int) -> Setpoints:
+        return Setpoints(gpus_prefill=prefill, gpus_decode=pool - prefill)
+
+    worths = _climbed(sizes, start, lambda p: now if p == start else ask(wish(p)))
+    best = max(worths, key=lambda p: worths[p])
+    return None if best == start else Option(wish(best), worths[best])
+
+
+def _ratios(view: View, ask: Ask, now: float) -> Option | None:
+    if view.capability("oversampling_ratio") is None:
+        return None
+    start = view.in_force.oversampling_ratio or 1.0
+    near = [start + k * RATIO_STEP for k in (-1, 1) if 1.0 <= start + k * RATIO_STEP <= RATIO_MAX]
+    return _best_of(ask, now, (Setpoints(oversampling_ratio=ratio) for ratio in near))
+
+
+def _flights(view: View, ask: Ask, now: float) -> Option | None:
+    start, most = view.in_force.max_in_flight, view.bounds.max_in_flight_max
+    if view.capability("max_in_flight") is None or not start:
+        return None
+    near = [max(1, round(start * factor)) for factor in (1.0 / FLIGHT_STEP**2, 1.0 / FLIGHT_STEP, FLIGHT_STEP)]
+    near = [n for n in (*near, round(start * FLIGHT_STEP**2)) if n != start and (most is None or n <= most)]
+    return _best_of(ask, now, (Setpoints(max_in_flight=n) for n in near))
+
+
+def _best_of(ask: Ask, now: float, wishes: Iterable[Setpoints]) -> Option | None:
+    worths = [(worth, wish) for wish in wishes if (worth := ask(wish)) is not None and worth > now]
+    if not worths:
+        return None
+    worth, wish = max(worths, key=lambda pair: pair[0])
+    return Option(wish, worth)

@@ -1,0 +1,278 @@
+"""NominalModeller: models of the job at hand. The structure is what its file states; the rates follow its metrics.
+
+A job file says how a job is built (engine, trainer, plug, sandboxes) and roughly how fast it is. What drifts is read
+from the steps in view (policies/following.py): response length, turns, tool answers and times, usable share,
+the trainer's seconds against its formula, and the engine's seconds per token against f(b) + m S (with prefill's share).
+What no metric tells stays as stated, but two things that no file can know are drawn: the trainer's exponent before its
+first resize, U[1/2, 1], and a misfit of both sides' rates.
+# busy 96 s where the formula says 80 s on 64 GPUs -> the trainer's factor is 1.2, at any number of GPUs
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp
+
+from policies.beliefs import Belief
+from policies.control import Draw
+from policies.following import followed, mean_of, newest, sum_of
+from policies.readings import ROWS_MIN, kept_rows
+from simulators.analytic import AnalyticModel
+from simulators.analytic.rollout import clipped_mean
+from simulators.analytic.solving import usable_share
+from simulators.event_state import Job
+from simulators.plant import Observation, Setpoints
+from simulators.signals import TINY
+from simulators.snapshot import Row
+from simulators.stations import Stations, StepTime
+from simulators.streams import normal_quantile, seed_key, uniform
+from simulators.workload import Lengths, SolveRates, Workload
+
+ROWS = 32
+"""The last so many steps speak for now."""
+EXPONENT_LOW, EXPONENT_HIGH = 0.5, 1.0
+"""How a trainer's speed grows with its GPUs, unknown before the first resize."""
+MISFIT = 0.03
+"""Standard deviation of the logarithm of a side's rate that is right on average: what the formulas leave out."""
+HIDDEN_TAIL = 1.5
+"""The other structure: lengths scatter this much more than they are stated to."""
+OTHERS = 5
+"""Draws of the other structure."""
+DRAWN = ("trainer", "engine", "length", "exponent", "misfit")
+"""Streams of the draws."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The job as its metrics have it, with the doubt of what was read (variance of the logarithm)."""
+
+    job: Job
+    doubts: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NominalModeller:
+    job: Job
+    """As its file states it; features that no metric shows (shared clocks, uneven engines, staircases) are left out."""
+
+    def central(self, seen: Observation) -> Draw | None:
+        """The job as it is now; None while too few steps were seen."""
+        fitted = fit(self.job, seen)
+        return None if fitted is None else _drawn(fitted, {}, (EXPONENT_LOW + EXPONENT_HIGH) / 2.0)
+
+    def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
+        """`count` equally likely jobs, and some of another structure: the tail hidden."""
+        fitted = fit(self.job, seen)
+        if fitted is None:
+            return ()
+        key = seed_key(seed)
+        own = [_sampled(fitted, key, i) for i in range(count)]
+        return (*own, *(_with_tail(_sampled(fitted, key, count + i)) for i in range(OTHERS)))
+
+
+def fit(job: Job, seen: Observation) -> Fitted | None:
+    """The stated job brought to what the steps in view show; None without enough of them."""
+    rows = _of_one_setting(kept_rows(seen.snapshot))[-ROWS:]
+    if len(rows) < ROWS_MIN:
+        return None
+    now = merged_known(job.setpoints, seen.in_force)
+    job = replace(job, setpoints=now, stations=plain(job.stations))
+    job = replace(job, workload=_workload(job, rows))
+    job, trainer = _trainer(job, rows)
+    job, engine = _engine(job, rows)
+    length = followed(rows, [row.values.get("resp_len_mean") for row in rows])
+    job = replace(job, stations=_surroundings(job, rows))
+    doubts = {"trainer": trainer, "engine": engine, "length": length}
+    return Fitted(job, tuple((name, belief.variance) for name, belief in doubts.items() if belief is not None))
+
+
+def merged_known(stated: Setpoints, in_force: Setpoints) -> Setpoints:
+    """What is in force where it is known, else what was stated."""
+    known = {n: v for n in in_force.__slots__ if (v := getattr(in_force, n)) is not None}
+    return replace(stated, **known)
+
+
+def plain(stations: Stations) -> Stations:
+    """The structure that a file can state and metrics can follow: engines alike and apart, f(b) a straight line."""
+    engine, trainer = stations.engine, stations.trainer
+    table = engine.step.table
+    line = StepTime((table[0], table[-1]), engine.step.per_context_token_s)
+    unknown = (EXPONENT_LOW + EXPONENT_HIGH) / 2.0
+    return replace(
+        stations,
+        engine=replace(engine, step=line, lockstep=1, speeds=()),
+        trainer=replace(trainer, exponent=unknown),
+    )
+
+
+def _of_one_setting(rows: list[Row]) -> list[Row]:
+    """The newest steps that ran on the same number of engines."""
+    last = rows[-1].values.get("engines") if rows else None
+    different = [i for i, row in enumerate(rows) if row.values.get("engines") != last]
+    return rows[different[-1] + 1 :] if different else rows
+
+
+# ---- what rollouts are like ----
+
+
+def _workload(job: Job, rows: Sequence[Row]) -> Workload:
+    work = job.workload
+    turns = newest(rows, "turns_mean")
+    if turns is not None and work.turns.mean > 1.0:
+        work = replace(work, turns=replace(work.turns, mean=max(1.0, turns)))
+    response, rest = newest(rows, "resp_len_mean"), newest(rows, "prompt_len_mean")
+    if response is not None:
+        work = replace(work, response=with_clipped_mean(work.response, response / work.turns.mean))
+    tools = max(0.0, work.turns.mean - 1.0)
+    if rest is not None and work.tool_tokens is None:
+        work = replace(work, prompt=with_clipped_mean(work.prompt, rest))
+    elif rest is not None and work.tool_tokens is not None and tools > TINY:
+        answer = max(1.0, (rest - clipped_mean(work.prompt)) / tools)
+        work = replace(work, tool_tokens=with_clipped_mean(work.tool_tokens, answer))
+    outside = mean_of(rows, "non_generation_mean_s")
+    if outside is not None and work.tool is not None and tools > TINY:
+        work = replace(work, tool=replace(work.tool, mean_s=outside / tools))
+    return replace(work, solve=_solve(job, work.solve, rows))
+
+
+def with_clipped_mean(lengths: Lengths, mean_tokens: float) -> Lengths:
+    """The same law with another mean *after* its clip: what is measured is what was kept under the limit.
+
+    Halving of the logarithm; a mean that the limit does not allow gives the nearest that it does.
+    """
+    if lengths.quantiles:
+        factor = mean_tokens / max(TINY, clipped_mean(lengths))
+        return replace(lengths, quantiles=tuple((share, tokens * factor) for share, tokens in lengths.quantiles))
+    if lengths.max_tokens is None or lengths.sigma == 0.0:
+        return replace(lengths, mean_tokens=mean_tokens)
+    low, high = mean_tokens, 20.0 * mean_tokens
+    for _ in range(24):
+        middle = (low * high) ** 0.5
+        below = clipped_mean(replace(lengths, mean_tokens=middle)) < mean_tokens
+        low, high = (middle, high) if below else (low, middle)
+    return replace(lengths, mean_tokens=low)
+
+
+def _solve(job: Job, solve: SolveRates, rows: Sequence[Row]) -> SolveRates:
+    """Prompts that all rollouts solve take the blame for every group without advantage: the model learns them."""
+    size = job.setpoints.group_size or 1
+    trained, filtered = sum_of(rows, "batch_rollouts"), sum_of(rows, "filtered_zero_adv")
+    zero = mean_of(rows, "zero_adv_frac")
+    usable = None if zero is None else 1.0 - zero
+    if job.setpoints.filter_zero_adv:
+        usable = trained / max(TINY, trained + filtered)
+    stated = usable_share(solve, size)
+    varying = max(TINY, 1.0 - solve.always_frac - solve.never_frac)
+    if usable is None or stated <= TINY or trained <= 0.0:
+        return solve
+    wanted = min(1.0, varying * usable / stated)
+    never = min(solve.never_frac, 1.0 - wanted)
+    return replace(solve, always_frac=max(0.0, 1.0 - never - wanted), never_frac=never)
+
+
+# ---- how fast the stations are ----
+
+
+def _trainer(job: Job, rows: Sequence[Row]) -> tuple[Job, Belief | None]:
+    trainer, gpus = job.stations.trainer, job.setpoints.gpus_trainer
+    if not gpus:
+        return job, None
+    ratios: list[float | None] = []
+    # The stated exponent is of no use at another size than the stated one: the factor carries what it does not say.
+    for row in rows:
+        busy, tokens = row.values.get("trainer_busy_s"), row.values.get("tokens_total")
+        formula = trainer.base_s + trainer.gpu_s_per_token * (tokens or 0.0) / gpus**trainer.exponent
+        ratios.append(None if busy is None or tokens is None else busy / max(TINY, formula))
+    factor = followed(rows, ratios)
+    return (job, None) if factor is None else (with_trainer_factor(job, factor.rate), factor)
+
+
+def with_trainer_factor(job: Job, factor: float) -> Job:
+    trainer = job.stations.trainer
+    scaled = replace(trainer, base_s=trainer.base_s * factor, gpu_s_per_token=trainer.gpu_s_per_token * factor)
+    return replace(job, stations=replace(job.stations, trainer=scaled))
+
+
+def _engine(job: Job, rows: Sequence[Row]) -> tuple[Job, Belief | None]:
+    factor = followed(rows, [_slowness(job.stations, row) for row in rows])
+    return (job, None) if factor is None else (with_engine_factor(job, factor.rate), factor)
+
+
+def _slowness(stations: Stations, row: Row) -> float | None:
+    """Measured seconds per token over f(b) + m S, at the residents and contexts of the step.
+
+    Prefill that is mixed into decode takes its share u of the clock: t = (f(b) + m S) / (1 - u).
+    """
+    values, engine = row.values, stations.engine
+    tpot, running, engines = (values.get(name) for name in ("tpot_s", "running", "engines"))
+    if tpot is None or running is None or not engines:
+        return None
+    residents = running / engines
+    (b0, t0), (b1, t1) = engine.step.table[0], engine.step.table[-1]
+    step_s = t0 + (t1 - t0) * (residents - b0) / max(TINY, b1 - b0)
+    usage = values.get("kv_usage_frac")
+    if usage is not None and engine.kv_tokens is not None:
+        step_s += engine.step.per_context_token_s * usage * engine.kv_tokens
+    else:
+        context = values.get("prompt_len_mean", 0.0) + values.get("resp_len_mean", 0.0) / 2.0
+        step_s += engine.step.per_context_token_s * residents * context
+    if stations.prefill is None:
+        share = values.get("prompt_tokens_per_s", 0.0) * engine.prefill_s_per_token / engines
+        step_s /= max(0.1, 1.0 - share)
+    return tpot / max(TINY, step_s)
+
+
+def with_engine_factor(job: Job, factor: float) -> Job:
+    engine = job.stations.engine
+    step = StepTime(tuple((b, t * factor) for b, t in engine.step.table), engine.step.per_context_token_s * factor)
+    scaled = replace(engine, step=step, prefill_s_per_token=engine.prefill_s_per_token * factor)
+    return replace(job, stations=replace(job.stations, engine=scaled))
+
+
+def _surroundings(job: Job, rows: Sequence[Row]) -> Stations:
+    """Weight sync and sandboxes as measured; a sync that nobody logs is none."""
+    stations, interval = job.stations, job.setpoints.sync_interval or 1
+    sync_s = mean_of(rows, "weight_sync_s")
+    stations = replace(stations, sync=replace(stations.sync, seconds=(sync_s or 0.0) * interval))
+    fleet = stations.sandboxes
+    if fleet is None:
+        return stations
+    quota, failed = rows[-1].values.get("sandbox_quota"), mean_of(rows, "sandbox_fail_frac")
+    if quota is not None:
+        fleet = replace(fleet, live_limit=round(quota))
+    if failed is not None:
+        fleet = replace(fleet, failure_frac=min(failed, fleet.failure_frac))
+    return replace(stations, sandboxes=fleet)
+
+
+# ---- drawing ----
+
+
+def _sampled(fitted: Fitted, key: int, index: int) -> Draw:
+    doubts = dict(fitted.doubts)
+    factors: dict[str, float] = {}
+    for place, name in enumerate(("trainer", "engine", "length")):
+        z = normal_quantile(uniform(key, place, index, 0, 0))
+        own = (doubts.get(name, 0.0) + (MISFIT**2 if name != "length" else 0.0)) ** 0.5
+        factors[name] = exp(own * z)
+    exponent = EXPONENT_LOW + (EXPONENT_HIGH - EXPONENT_LOW) * uniform(key, len(DRAWN), index, 0, 0)
+    return _drawn(fitted, factors, exponent)
+
+
+def _drawn(fitted: Fitted, factors: dict[str, float], exponent: float) -> Draw:
+    """The fitted job with its rates multiplied; another exponent is hinged at the size in force, where it was read."""
+    job = with_engine_factor(with_trainer_factor(fitted.job, factors.get("trainer", 1.0)), factors.get("engine", 1.0))
+    response = job.workload.response
+    longer = replace(response, mean_tokens=response.mean_tokens * factors.get("length", 1.0))
+    job = replace(job, workload=replace(job.workload, response=longer))
+    trainer, gpus = job.stations.trainer, job.setpoints.gpus_trainer or 1
+    hinged = trainer.gpu_s_per_token * gpus ** (exponent - trainer.exponent)
+    trainer = replace(trainer, gpu_s_per_token=hinged, exponent=exponent)
+    stations = replace(job.stations, trainer=trainer)
+    return Draw(AnalyticModel(stations), job.workload)
+
+
+def _with_tail(draw: Draw) -> Draw:
+    response = draw.workload.response
+    wide = replace(response, sigma=max(0.3, response.sigma) * HIDDEN_TAIL, quantiles=())
+    wide = with_clipped_mean(wide, clipped_mean(response))
+    return Draw(draw.model, replace(draw.workload, response=wide), "hidden-tail")

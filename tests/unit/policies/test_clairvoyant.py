@@ -1,0 +1,70 @@
+"""The yardstick finds what a clairvoyant would do, on worlds small enough to know the answer."""
+
+from dataclasses import replace
+
+import pytest
+
+from policies.clairvoyant import (
+    Progress,
+    analytic_rates,
+    corrected,
+    earliest,
+    envelope,
+    progress_of,
+    statics,
+)
+from policies.reachable import settings_of
+from simulators.plant import Setpoints
+from simulators.scenario import Move
+from tuner.scenario_files import load
+
+SCENARIO = replace(
+    load("steady-noise-24h").scenario,
+    move=tuple(Move(knob, actuation_s=40.0) for knob in ("gpus_trainer", "gpus_generator")),
+)
+LEFT = SCENARIO.setpoints
+RIGHT = replace(LEFT, gpus_trainer=72, gpus_generator=184)
+PROGRESS = Progress((100.0, 200.0), (0.0, 1.0))
+
+
+def rates(block: int, setting: Setpoints, at_s: float) -> float:
+    """1 then 2 on the left, 2 then 1 on the right, a quarter of 2 between them."""
+    if setting not in (LEFT, RIGHT):
+        return 0.5
+    return (1.0, 2.0)[block] if setting == LEFT else (2.0, 1.0)[block]
+
+
+def test_it_moves_when_the_move_pays() -> None:
+    """Starting right: 50 s, a move of 40 s x (1 - 0.5/2) = 30 s, 50 s."""
+    start_right = replace(SCENARIO, setpoints=RIGHT)
+    schedule = earliest(start_right, PROGRESS, (RIGHT, LEFT), rates)
+    assert schedule.settings == (RIGHT, LEFT)
+    assert schedule.seconds == pytest.approx(130.0)
+
+
+def test_it_stays_when_it_does_not() -> None:
+    start_right = replace(SCENARIO, setpoints=RIGHT)
+    assert earliest(start_right, PROGRESS, (RIGHT, LEFT), rates, dear=4.0).settings == (RIGHT, RIGHT)
+
+
+def test_free_moves_are_the_bound() -> None:
+    assert envelope(PROGRESS, (RIGHT, LEFT), rates).seconds == pytest.approx(100.0)
+    assert statics(PROGRESS, (RIGHT, LEFT), rates, 1)[0] in (LEFT, RIGHT)
+
+
+def test_rates_are_corrected_by_what_a_run_took() -> None:
+    slower = corrected(rates, PROGRESS, {LEFT: (200.0, 250.0)})
+    assert slower(0, LEFT, 0.0) == pytest.approx(0.5)
+    assert slower(1, LEFT, 0.0) == pytest.approx(2.0)
+    assert slower(0, RIGHT, 0.0) == pytest.approx(1.0), "the nearest setting that was run speaks for it"
+
+
+def test_on_a_real_story_the_bound_is_before_the_schedule_and_that_before_staying() -> None:
+    scenario = load("length-x16-in-1000-steps").scenario
+    progress = progress_of(scenario, 1000 * 256.0, 8)
+    said = analytic_rates(scenario, progress)
+    settings = settings_of(scenario, 8)
+    assert settings[0] == scenario.setpoints
+    best = earliest(scenario, progress, settings, said).seconds
+    stays = earliest(scenario, progress, settings[:1], said).seconds
+    assert envelope(progress, settings, said).seconds <= best <= stays

@@ -1,0 +1,60 @@
+"""A modeller's models are those of the job that is seen, and it knows nothing that is not seen."""
+
+from dataclasses import replace
+
+import pytest
+
+from policies.modelling import NominalModeller
+from simulators.pipeline import SimulatedPlant
+from simulators.plant import Observation, Setpoints
+from simulators.scenario import Horizon, job_at
+from simulators.snapshot import Snapshot
+from tuner.scenario_files import load
+
+pytestmark = pytest.mark.slow
+STEPS = 90
+
+
+def seen_at_the_end(name: str) -> tuple[SimulatedPlant, Observation]:
+    scenario = replace(load(name).scenario, horizon=Horizon(steps=STEPS))
+    plant = SimulatedPlant(scenario, seed=3)
+    plant.advance()
+    return plant, plant.observe(plant.now_s)
+
+
+@pytest.mark.parametrize("name", ["length-x3-in-25-steps", "length-x16-in-1000-steps", "solve-rate-saturates"])
+def test_its_model_makes_what_the_job_makes(name: str) -> None:
+    plant, seen = seen_at_the_end(name)
+    central = NominalModeller(job_at(plant.scenario, 0, 0.0)).central(seen)
+    assert central is not None
+    said = central.model.predict(plant.scenario.topology, central.workload, seen.in_force)
+    last = plant.log[-16:]
+    true = sum(entry.useful for entry in last) / sum(entry.row.values["step_s"] for entry in last)
+    assert said.useful_rollouts_per_s == pytest.approx(true, rel=0.2)
+
+
+def test_it_follows_lengths_that_its_file_does_not_know() -> None:
+    plant, seen = seen_at_the_end("length-x3-in-25-steps")
+    central = NominalModeller(job_at(plant.scenario, 0, 0.0)).central(seen)
+    assert central is not None
+    assert central.workload.response.mean_tokens == pytest.approx(10500.0, rel=0.1)
+
+
+def test_its_draws_scatter_repeat_and_hold_another_structure() -> None:
+    plant, seen = seen_at_the_end("length-x16-in-1000-steps")
+    modeller = NominalModeller(job_at(plant.scenario, 0, 0.0))
+    draws = modeller.draws(seen, 12, seed=5)
+    assert draws == modeller.draws(seen, 12, seed=5)
+    assert draws != modeller.draws(seen, 12, seed=6)
+    assert sum(draw.structure == "calibrated" for draw in draws) == 12
+    assert {draw.structure for draw in draws} == {"calibrated", "hidden-tail"}
+    own = [d for d in draws if d.structure == "calibrated"]
+    rates = {d.model.predict(plant.scenario.topology, d.workload, seen.in_force).rollouts_per_s for d in own}
+    assert len(rates) == 12
+
+
+def test_without_steps_there_is_no_model() -> None:
+    modeller = NominalModeller(job_at(load("length-x16-in-1000-steps").scenario, 0, 0.0))
+    nothing = Observation(0.0, Snapshot({}), Setpoints())
+    assert modeller.central(nothing) is None
+    assert modeller.draws(nothing, 30, seed=0) == ()

@@ -1,0 +1,105 @@
+"""The predictive law goes where its model says it pays, and nowhere else."""
+
+from dataclasses import replace
+
+import pytest
+
+from policies.beliefs import Belief, Beliefs
+from policies.control import Capability, Hold, Proposal, View
+from policies.laws.predictive import Predictive
+from policies.settings import ACTED, merged
+from simulators.analytic import AnalyticModel
+from simulators.event_state import Job
+from simulators.plant import Bounds, Setpoints
+from simulators.scenario import job_at
+from simulators.snapshot import snapshot_of
+from tuner.scenario_files import load
+
+CAPABILITIES = tuple(Capability(knob, actuation_s=60.0, cost_s=5.0) for knob in ACTED)
+
+
+def job_of(name: str, **setpoints: int) -> Job:
+    job = job_at(load(name).scenario, 0, 0.0)
+    return replace(job, setpoints=replace(job.setpoints, **setpoints))
+
+
+def view_of(job: Job, *knobs: str, bounds: Bounds | None = None) -> View:
+    return View(
+        10_000.0,
+        snapshot_of(step_s=80.0),
+        job.setpoints,
+        job.topology,
+        bounds=bounds or Bounds(gpus_trainer_min=32),
+        beliefs=Beliefs({side: Belief(1.0, 1e-4, 0.0) for side in ("trainer", "generator")}),
+        capabilities=tuple(c for c in CAPABILITIES if c.knob in knobs),
+        horizon_s=21600.0,
+        model=AnalyticModel(job.stations),
+        workload=job.workload,
+    )
+
+
+def useful(view: View, settings: Setpoints) -> float:
+    assert view.model is not None
+    assert view.workload is not None
+    return view.model.predict(view.topology, view.workload, settings).useful_rollouts_per_s
+
+
+@pytest.mark.parametrize(("trainer", "smaller"), [(112, True), (40, False)])
+def test_gpus_go_to_the_side_that_is_slower(trainer: int, smaller: bool) -> None:
+    job = job_of("steady-noise-24h", gpus_trainer=trainer, gpus_generator=256 - trainer)
+    answer = Predictive().decide(view_of(job, "gpus_trainer"))
+    assert isinstance(answer, Proposal)
+    assert answer.changes.gpus_trainer is not None
+    assert (answer.changes.gpus_trainer < trainer) is smaller
+
+
+def test_the_split_it_finds_is_the_best_on_the_lattice_within_two_percent() -> None:
+    view = view_of(job_of("steady-noise-24h", gpus_trainer=112, gpus_generator=144), "gpus_trainer")
+    answer = Predictive().decide(view)
+    assert isinstance(answer, Proposal)
+    splits = [replace(view.in_force, gpus_trainer=t, gpus_generator=256 - t) for t in range(32, 249, 8)]
+    best = max(useful(view, split) for split in splits)
+    assert useful(view, merged(view.in_force, answer.changes)) >= 0.98 * best
+
+
+def test_the_prefill_split_it_finds_is_the_best_within_two_percent() -> None:
+    job = job_of("tool-calls-20-to-51", gpus_prefill=112, gpus_decode=48)
+    view = view_of(job, "prefill_decode_split", bounds=Bounds())
+    answer = Predictive().decide(view)
+    assert isinstance(answer, Proposal)
+    pools = [replace(view.in_force, gpus_prefill=p, gpus_decode=160 - p) for p in range(16, 160, 16)]
+    best = max(useful(view, pool) for pool in pools)
+    assert useful(view, merged(view.in_force, answer.changes)) >= 0.98 * best
+
+
+def test_near_the_optimum_it_holds_and_does_not_ask_again_until_the_next_review() -> None:
+    view = view_of(job_of("steady-noise-24h"), "gpus_trainer")
+    answer = Predictive().decide(view)
+    assert isinstance(answer, Hold)
+    waiting = replace(view, now_s=view.now_s + 60.0, memory=answer.memory, model=None)
+    assert "next review" in Predictive().decide(waiting).reason
+
+
+def test_a_gain_that_cannot_pay_for_its_move_is_left() -> None:
+    view = view_of(job_of("steady-noise-24h", gpus_trainer=112, gpus_generator=144), "gpus_trainer")
+    dear = tuple(replace(c, cost_s=9000.0) for c in view.capabilities)
+    answer = Predictive().decide(replace(view, capabilities=dear))
+    assert isinstance(answer, Hold)
+    assert "pay" in answer.reason
+
+
+def test_no_setting_beyond_a_hard_bound_is_proposed() -> None:
+    view = view_of(job_of("steady-noise-24h", gpus_trainer=112, gpus_generator=144), "gpus_trainer")
+    answer = Predictive().decide(replace(view, bounds=Bounds(gpus_trainer_min=96)))
+    assert isinstance(answer, Hold) or (answer.changes.gpus_trainer or 0) >= 96
+
+
+def test_doubt_about_the_rates_widens_the_interval() -> None:
+    view = view_of(job_of("steady-noise-24h", gpus_trainer=80, gpus_generator=176), "gpus_trainer")
+    widths = []
+    for variance in (1e-5, 0.02):
+        beliefs = Beliefs({side: Belief(1.0, variance, 0.0) for side in ("trainer", "generator")})
+        answer = Predictive(gain_min_frac=0.005, misfit_frac=0.01).decide(replace(view, beliefs=beliefs))
+        gain = answer.gain_frac if isinstance(answer, Proposal) else None
+        widths.append(float("inf") if gain is None else gain.high - gain.low)
+    assert widths[0] < widths[1]

@@ -1,0 +1,183 @@
+"""`equipoise evaluate`: control laws on scenarios at equal progress, with a clairvoyant's run beside them."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from pydantic import TypeAdapter, ValidationError
+
+from tuner.charter import POLICIES, policy_named
+from tuner.errors import ConfigError
+from tuner.evaluation.pool import all_done
+from tuner.evaluation.tasks import NOTHING, ORACLE, QUICK, USUAL, Run, Size, Task
+from tuner.report.evaluated import evaluated, render, to_json
+from tuner.report.progress import Progress, evaluating
+from tuner.scenario_files import Named, load, shipped
+from tuner.version import VERSION
+
+SEEDS = 2
+"""Of a usual evaluation."""
+_RUN = TypeAdapter(Run)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the command line said."""
+
+    scenarios: tuple[str, ...] = ()
+    """Files, folders or names; none: all that are shipped."""
+    policies: tuple[str, ...] = ()
+    seeds: int | None = None
+    quick: bool = False
+    json: bool = False
+    html: Path | None = None
+    record: Path | None = None
+    """Runs that are done are kept here, and not done again."""
+    journals: Path | None = None
+    """A folder for the journal of every controlled run."""
+
+
+def run(wish: Wish) -> None:
+    """Prints the table, and writes the report where one is asked for."""
+    if wish.html is not None:
+        html_room().check_target(wish.html)
+    named = scenarios_of(wish.scenarios)
+    policies = tuple(dict.fromkeys((NOTHING, *(wish.policies or POLICIES))))
+    for name in policies:
+        policy_named(name)
+    seeds = wish.seeds if wish.seeds is not None else (1 if wish.quick else SEEDS)
+    if seeds < 1:
+        raise ConfigError(f"--seeds {seeds}: at least 1")
+    size = QUICK if wish.quick else USUAL
+    began = time.monotonic()
+    runs = _all_runs(named, policies, seeds, How(size, wish.record, _folder(wish.journals)))
+    runs = sorted(runs, key=lambda r: (r.name, (*policies, ORACLE).index(r.policy), r.seed))
+    note = (
+        f"{len(runs)} runs, {time.monotonic() - began:.0f} s{', horizons cut short (--quick)' if wish.quick else ''}."
+    )
+    told = evaluated({n.name: n.scenario for n in named}, runs, seeds, note)
+    if wish.html is not None:
+        html_room().write(wish.html, page_room().render_evaluated(told))
+    sys.stdout.write(to_json(told) + "\n" if wish.json else render(told))
+
+
+def scenarios_of(words: Sequence[str]) -> list[Named]:
+    """Every scenario that the words name; a name may stand only once."""
+    paths: list[str] = []
+    for word in words or [path.stem for path in shipped()]:
+        folder = Path(word)
+        if not folder.is_dir():
+            paths.append(word)
+            continue
+        inside = sorted(folder.glob("*.toml"))
+        if not inside:
+            raise ConfigError(f"--scenarios {word}: there is no scenario (*.toml) in this folder")
+        paths += map(str, inside)
+    found = [load(path) for path in paths]
+    names = [named.name for named in found]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ConfigError(f"--scenarios: two scenarios are named {twice[0]}; rename one of the files")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How thorough, and what is kept of it on disk."""
+
+    size: Size
+    record: Path | None = None
+    journals: Path | None = None
+
+
+def _folder(path: Path | None) -> Path | None:
+    if path is not None and not path.is_dir():
+        raise ConfigError(f"--journals {path}: is no folder; make it first: mkdir -p {path}")
+    if path is not None and any(path.glob("*.journal")):
+        raise ConfigError(f"--journals {path}: holds journals already; name an empty folder")
+    return path
+
+
+def _all_runs(named: Sequence[Named], policies: Sequence[str], seeds: int, how: How) -> list[Run]:
+    """First what doing nothing makes of each scenario, then everything else at the same progress."""
+    record = Record(how.record, how.size)
+    progress = Progress(sys.stderr, time.monotonic, evaluating)
+    first = [Task(n.name, n.scenario, NOTHING, seed, how.size) for n in named for seed in range(seeds)]
+    total = len(first) * (len(policies) + 1)
+    try:
+        nothing = list(record.done(first, progress, total))
+        by_key = {(r.name, r.seed): r for r in nothing}
+        rest = [
+            _after(task, policy, by_key[task.name, task.seed], how)
+            for policy in (ORACLE, *policies[1:])
+            for task in first
+        ]
+        return [*nothing, *record.done(rest, progress, total)]
+    finally:
+        progress.clear()
+
+
+def _after(task: Task, policy: str, nothing: Run, how: How) -> Task:
+    """The same scenario and seed under another policy, to the same progress."""
+    written = how.journals is not None and policy != ORACLE
+    path = how.journals / f"{task.name}-{policy}-{task.seed}.journal" if written and how.journals is not None else None
+    return replace(task, policy=policy, goal=nothing.goal, ends_s=nothing.seconds, journal=path)
+
+
+class Record:
+    """Runs on disk, one a line: what is there under the same conditions is not done again."""
+
+    def __init__(self, path: Path | None, size: Size) -> None:
+        self.path, self.ready = path, dict[str, Run]()
+        self.mark = f"{VERSION} {size}"
+        self.count = 0
+        if path is not None and path.exists():
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with suppress(ValueError, KeyError, ValidationError):
+                entry = json.loads(line)
+                if entry["mark"] == self.mark:
+                    self.ready[entry["task"]] = _RUN.validate_python(entry["run"])
+
+    def done(self, tasks: Sequence[Task], progress: Progress, total: int) -> Iterator[Run]:
+        known = [(task, self.ready.get(_fingerprint(task))) for task in tasks]
+        names = {task.key: _fingerprint(task) for task in tasks}
+        for _, found in known:
+            if found is not None:
+                self.count += 1
+                yield found
+        for result in all_done([task for task, found in known if found is None]):
+            self.count += 1
+            progress(self.count, total)
+            self._keep(names[f"{result.name}/{result.policy}/{result.seed}"], result)
+            yield result
+
+    def _keep(self, task: str, result: Run) -> None:
+        if self.path is None:
+            return
+        line = json.dumps({"mark": self.mark, "task": task, "run": _RUN.dump_python(result, mode="json")})
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def _fingerprint(task: Task) -> str:
+    """What a run depends on: the whole scenario, policy, seed and goal."""
+    return repr((task.key, task.scenario, task.goal, POLICIES.get(task.policy)))
+
+
+def html_room() -> ModuleType:
+    """jinja2 is loaded only for those who ask for a report."""
+    return import_module("tuner.report.html")
+
+
+def page_room() -> ModuleType:
+    """Draws the pages."""
+    return import_module("tuner.report.evaluated_html")

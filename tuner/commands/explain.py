@@ -1,0 +1,175 @@
+"""`equipoise explain`: one decision of a journal as a person would tell it.
+
+What was seen, what limits, what was considered, what the guardrails and the models said, what happened after.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from policies.base import Interval
+from policies.control import Action, Decision, Hold
+from policies.controller import view_of
+from policies.modelling import fit
+from policies.settings import values
+from simulators.analytic import AnalyticModel
+from simulators.limits import binding_limits
+from simulators.plant import Setpoints
+from tuner.charter import Charter, decoded, rules_of
+from tuner.errors import ConfigError
+from tuner.journal import Entry, Journal
+
+SEEN = (
+    ("step_s", "seconds a step", 1.0),
+    ("trainer_idle_frac", "share of it the trainer waits", 1.0),
+    ("trainer_wait_s", "seconds of it the trainer waits", 1.0),
+    ("generator_util_frac", "share of full engines' work", 1.0),
+    ("resp_len_mean", "response tokens", 1.0),
+    ("staleness_mean", "versions of staleness", 1.0),
+)
+LIMITS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    journal: Path
+    ident: str | None = None
+    json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The story of one decision."""
+
+    ident: str
+    at_s: float
+    decision: Decision
+    seen: tuple[str, ...]
+    limits: tuple[str, ...]
+    """What binds, by the model of that moment; empty without one."""
+    law: str
+    """The policy's own word at that moment."""
+    guards: tuple[str, ...]
+    models: str
+    after: tuple[str, ...]
+
+
+def run(wish: Wish) -> None:
+    if not wish.journal.is_file():
+        raise ConfigError(f"{wish.journal}: there is no such journal; `equipoise evaluate --journals DIR` writes some")
+    journal = Journal(wish.journal)
+    try:
+        entries, text = list(journal.entries()), journal.charter()
+    finally:
+        journal.close()
+    told = told_of(entries, None if text is None else decoded(text), wish.ident)
+    sys.stdout.write(json.dumps(asdict(told), indent=2, default=str) + "\n" if wish.json else render(told))
+
+
+def told_of(entries: Sequence[Entry], charter: Charter | None, ident: str | None) -> Told:
+    place = _place(entries, ident)
+    entry, decision = entries[place], entries[place].decision
+    before = entries[max(0, place - 1)]
+    return Told(
+        _root(decision.decision_id),
+        entry.at_s,
+        decision,
+        tuple(_seen(entry)),
+        () if charter is None else tuple(_limits(charter, entry)),
+        "" if charter is None else _law(charter, before, entry),
+        tuple(f"{'passed' if step.passed else 'HELD'}  {step.guard}: {step.reason or 'nothing against it'}"
+              for step in decision.trail),
+        "" if decision.verdict is None else decision.verdict.reason,
+        tuple(_after(entries[place:], _root(decision.decision_id))),
+    )  # fmt: skip
+
+
+def _root(ident: str) -> str:
+    return ident.split(".", 1)[0]
+
+
+def _place(entries: Sequence[Entry], ident: str | None) -> int:
+    """The tick that gave a decision its name; of no name, the last move's."""
+    names = [_root(entry.decision.decision_id) for entry in entries]
+    if ident is None:
+        begun = [i for i, e in enumerate(entries) if e.decision.action in (Action.APPLY, Action.ASK, Action.ADVISE)]
+        if not begun:
+            raise ConfigError(
+                "nothing was moved or advised in this journal; name a tick to have its hold explained: d1"
+            )
+        ident = names[begun[-1]]
+    if _root(ident) not in names:
+        raise ConfigError(f"there is no decision {ident} in this journal; they run from {names[0]} to {names[-1]}")
+    return names.index(_root(ident))
+
+
+def _seen(entry: Entry) -> Iterator[str]:
+    for name, words, _ in SEEN:
+        value = entry.seen.snapshot.get(name)
+        if value is not None:
+            yield f"{words}: {value:.4g}"
+    yield f"in force: {_setting(entry.seen.in_force)}"
+
+
+def _limits(charter: Charter, entry: Entry) -> Iterator[str]:
+    fitted = None if charter.stated is None else fit(charter.stated, entry.seen)
+    if fitted is None:
+        return
+    try:
+        found = binding_limits(AnalyticModel, fitted.job)
+    except ValueError:
+        return
+    for limit in found[:LIMITS_SHOWN]:
+        yield f"{limit.name} {limit.now:g} -> {limit.raised:g} alone would gain {limit.gain_frac:+.1%}"
+
+
+def _law(charter: Charter, before: Entry, entry: Entry) -> str:
+    rules = rules_of(charter)
+    answer = rules.policy.decide(view_of(rules, before.state, entry.seen))
+    return ("wants nothing: " if isinstance(answer, Hold) else "wants ") + answer.reason
+
+
+def _after(later: Sequence[Entry], root: str) -> Iterator[str]:
+    """What became of it: legs, verdict, undoing."""
+    said = ""
+    for entry in later[1:]:
+        decision, outcome = entry.decision, entry.decision.outcome
+        if outcome is not None and _root(outcome.decision_id) == root:
+            verdict = {True: "good", False: "bad", None: "undecided"}[outcome.good]
+            gains = f"predicted {_gain(outcome.predicted)}, realised {_gain(outcome.realised)}"
+            yield f"{entry.at_s:.0f} s: judged {verdict}; {gains}"
+            return
+        stage = decision.reason.split(":", 1)[0]
+        mine = _root(decision.decision_id) == root or decision.reason.startswith(f"{root} is done")
+        if mine and stage != said:
+            said = stage
+            yield f"{entry.at_s:.0f} s: {decision.reason}"
+
+
+def _gain(gain: Interval | None) -> str:
+    return "unknown" if gain is None else f"{gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%})"
+
+
+def _setting(settings: Setpoints) -> str:
+    shown = ("gpus_trainer", "gpus_generator", "gpus_prefill", "gpus_decode", "max_in_flight", "oversampling_ratio")
+    return ", ".join(f"{name} {value:g}" for name, value in values(settings).items() if name in shown)
+
+
+def render(told: Told) -> str:
+    decision = told.decision
+    what = "" if decision.changes is None else f" {_setting(decision.changes)}"
+    head = f"{told.ident} at {told.at_s:.0f} s: {decision.action}{what}. {decision.reason}"
+    parts: list[tuple[str, Sequence[str]]] = [
+        ("Seen", told.seen),
+        ("What limits, by the model of that moment", told.limits),
+        ("The law", (told.law,) if told.law else ()),
+        ("Guardrails", told.guards),
+        ("The models", (told.models,) if told.models else ()),
+        ("After", told.after or ("nothing more is written",)),
+    ]
+    lines = [head]
+    for title, rows in parts:
+        lines += [f"\n{title}", *(f"  {row}" for row in rows)] if rows else []
+    return "\n".join(lines) + "\n"

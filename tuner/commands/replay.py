@@ -1,0 +1,82 @@
+"""`equipoise replay`: a journal's observations through a control law again: what would it have decided?
+
+Under the journal's own law every decision is the same, byte for byte. Another law sees what was seen under the first:
+what its own moves would have changed is not there, so only its wishes are told, never what would have come of them.
+"""
+
+import json
+import sys
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from policies.control import Action, Decision
+from policies.settings import values
+from simulators.plant import Setpoints
+from tuner.charter import decoded, policy_named, rules_of
+from tuner.errors import ConfigError
+from tuner.journal import Journal
+from tuner.loop import Difference, replayed
+
+SHOWN = 20
+"""Differences that are listed; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    journal: Path
+    policy: str | None = None
+    json: bool = False
+
+
+def run(wish: Wish) -> None:
+    if not wish.journal.is_file():
+        raise ConfigError(f"{wish.journal}: there is no such journal; `equipoise evaluate --journals DIR` writes some")
+    journal = Journal(wish.journal)
+    try:
+        text = journal.charter()
+        if text is None:
+            raise ConfigError(f"{wish.journal}: does not say what its controller went by; it cannot be replayed")
+        charter = decoded(text)
+        own = charter.policy
+        if wish.policy is not None:
+            policy_named(wish.policy)
+            charter = replace(charter, policy=wish.policy)
+        ticks, found = journal.size(), list(replayed(rules_of(charter), journal.entries()))
+    finally:
+        journal.close()
+    laws = (own, charter.policy)
+    sys.stdout.write(_as_json(laws, ticks, found) if wish.json else _as_text(laws, ticks, found))
+
+
+def _as_json(laws: tuple[str, str], ticks: int, found: list[Difference]) -> str:
+    answer = {
+        "schema_version": 1,
+        "journal_policy": laws[0],
+        "policy": laws[1],
+        "ticks": ticks,
+        "differences": [{"at_s": d.at_s, "was": asdict(d.was), "now": asdict(d.now)} for d in found],
+    }
+    return json.dumps(answer, indent=2, default=str) + "\n"
+
+
+def _as_text(laws: tuple[str, str], ticks: int, found: list[Difference]) -> str:
+    own, law = laws
+    if not found:
+        return f"{law} decides all {ticks} ticks as they were decided under {own}, byte for byte.\n"
+    other = [d for d in found if _wanted(d.was) != _wanted(d.now)]
+    lines = [f"{law} differs from {own} at {len(found)} of {ticks} ticks, and wants another setting at {len(other)}:"]
+    lines += [f"  {d.at_s:>9.0f} s  {own}: {_told(d.was)}\n               {law}: {_told(d.now)}" for d in other[:SHOWN]]
+    if len(other) > SHOWN:
+        lines.append(f"  and {len(other) - SHOWN} more (--json has them all)")
+    return "\n".join(lines) + "\n"
+
+
+def _wanted(decision: Decision) -> Setpoints | None:
+    return decision.order or decision.changes or decision.proposed
+
+
+def _told(decision: Decision) -> str:
+    wish = _wanted(decision)
+    what = "" if wish is None else ", ".join(f"{n} {v:g}" for n, v in values(wish).items()) + ": "
+    kind = decision.action if decision.action is not Action.HOLD else f"hold ({decision.code})"
+    return f"{kind}: {what}{decision.reason}"

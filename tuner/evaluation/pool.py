@@ -1,0 +1,30 @@
+"""Many tasks on all cores."""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+
+from tuner.evaluation.controlled import controlled, nothing
+from tuner.evaluation.tasks import ORACLE, Run, Task, sized
+from tuner.evaluation.yardstick import yardstick
+
+
+def done(task: Task) -> Run:
+    """Runs one task to its end."""
+    task = replace(task, scenario=sized(task.scenario, task.size))
+    if task.goal is None:
+        return nothing(task)
+    return yardstick(task) if task.policy == ORACLE else controlled(task)
+
+
+def all_done(tasks: Sequence[Task], workers: int | None = None) -> Iterator[Run]:
+    """Runs as they are done, in any order, on all cores."""
+    count = workers or os.cpu_count() or 1
+    if count == 1 or len(tasks) == 1:
+        yield from map(done, tasks)
+        return
+    with ProcessPoolExecutor(count) as pool:
+        waiting = [pool.submit(done, task) for task in tasks]
+        for future in as_completed(waiting):
+            yield future.result()

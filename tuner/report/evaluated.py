@@ -1,0 +1,163 @@
+"""An evaluation in words for a terminal, and as data for JSON."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from simulators.scenario import Scenario
+from tuner.evaluation.scoring import LOOSE_FRAC, Figure, Row, figures_of, rows_of
+from tuner.evaluation.tasks import NOTHING, ORACLE, Run
+from tuner.report.words import figure, percent
+from tuner.version import VERSION
+
+SCHEMA_VERSION = 1
+HEAD = (
+    "scenario",
+    "policy",
+    "h to goal",
+    "of oracle",
+    "gain",
+    "oracle's",
+    "captured",
+    "vs static",
+    "GPU moves",
+    "bounds",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """All that a report tells."""
+
+    runs: tuple[Run, ...]
+    rows: tuple[Row, ...]
+    policies: tuple[str, ...]
+    judged: str
+    """The policy that is held against the demands."""
+    demands: tuple[Figure, ...]
+    outside: tuple[Figure, ...]
+    """The same demands on the plants outside the model's class, apart."""
+    seeds: int
+    note: str = ""
+
+
+def evaluated(scenarios: Mapping[str, Scenario], runs: Sequence[Run], seeds: int, note: str) -> Evaluated:
+    rows = tuple(rows_of(scenarios, runs))
+    policies = tuple(dict.fromkeys(run.policy for run in runs if run.policy != ORACLE))
+    judged = "predictive" if "predictive" in policies else policies[-1]
+    inside, outside = ([r for r in rows if r.outside_class is where] for where in (False, True))
+    demands = tuple(figures_of(inside, judged)) if inside else ()
+    apart = tuple(figures_of(outside, judged)) if outside else ()
+    return Evaluated(tuple(runs), rows, policies, judged, demands, apart, seeds, note)
+
+
+def to_json(told: Evaluated) -> str:
+    answer: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "product_version": VERSION,
+        "policy": told.judged,
+        "seeds": told.seeds,
+        "note": told.note,
+        "demands": [_demand(f) for f in told.demands],
+        "demands_outside_class": [_demand(f) for f in told.outside],
+        "rows": [asdict(row) for row in told.rows],
+        "runs": [asdict(run) for run in told.runs],
+    }
+    return json.dumps(answer, indent=2, ensure_ascii=False, default=str)
+
+
+def _demand(told: Figure) -> dict[str, Any]:
+    return {**asdict(told), "holds": told.holds, "reaches_goal": told.reaches_goal, "distance_to_goal": told.distance}
+
+
+def render(told: Evaluated, columns: int = 130) -> str:
+    parts = [headline(told), ""]
+    for title, outside in (("Scenarios", False), ("Outside the model's class", True)):
+        rows = [row for row in told.rows if row.outside_class is outside]
+        if rows:
+            parts += [title, *table(HEAD, body(rows)), ""]
+    for title, demands in ((f"Demands on {told.judged}", told.demands), ("Outside the model's class", told.outside)):
+        if demands:
+            parts += [title, *table(DEMANDS, [demand_cells(f) for f in demands]), ""]
+    parts += notes(told)
+    return "\n".join(line[:columns].rstrip() for line in parts) + "\n"
+
+
+DEMANDS = ("", "reached", "floor", "goal", "holds", "to the goal", "where")
+
+
+def headline(told: Evaluated) -> str:
+    """One sentence: how many floors hold, and by how much the worst is missed."""
+    known = [f for f in told.demands if f.holds is not None]
+    held, goals = sum(f.holds is True for f in known), sum(f.reaches_goal is True for f in known)
+    first = told.demands[0].value if told.demands else None
+    share = "" if first is None else f", {percent(first)} of the clairvoyant's pace at the median"
+    names = len({row.scenario for row in told.rows})
+    return f"{told.judged} on {names} scenarios{share}: {held} of {len(known)} floors hold, {goals} goals are reached."
+
+
+def body(rows: Iterable[Row]) -> list[tuple[str, ...]]:
+    found, before = [], ""
+    for row in rows:
+        found.append((row.scenario if row.scenario != before else "", *_cells(row)))
+        before = row.scenario
+    return found
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    spread = "" if row.ratio_low is None else f" +-{percent((row.ratio_high or 0.0) - row.ratio)}"
+    return (
+        row.policy + (" (do nothing)" if row.policy == NOTHING else ""),
+        figure(row.seconds / 3600.0) + ("*" if row.unfinished else ""),
+        f"{row.ratio:.1%}{spread}",
+        f"{row.gain_frac:+.1%}",
+        f"{row.oracle_gain_frac:+.1%}",
+        "" if row.captured is None else f"{row.captured:.0%}",
+        f"{row.against_static:.1%}",
+        f"{row.gpu_moves:g}" + (f" ({row.reverted} back)" if row.reverted else ""),
+        str(row.violations) if row.violations else "kept",
+    )
+
+
+def demand_cells(told: Figure) -> tuple[str, ...]:
+    how = _percent if told.percent else _plain
+    sign = ">=" if told.at_least else "<="
+    if told.value is None:
+        return (told.name, "unknown", f"{sign} {how(told.floor)}", f"{sign} {how(told.goal)}", "", "", "")
+    return (
+        told.name,
+        how(told.value),
+        f"{sign} {how(told.floor)}",
+        f"{sign} {how(told.goal)}",
+        "yes" if told.holds else "NO",
+        "reached" if told.reaches_goal else how(told.distance or 0.0),
+        told.where,
+    )
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _plain(value: float) -> str:
+    return f"{value:g}" if value == round(value) else f"{value:.2f}"
+
+
+def notes(told: Evaluated) -> list[str]:
+    loose = sorted({row.scenario for row in told.rows if row.bound_gap_frac > LOOSE_FRAC})
+    above = sorted({row.scenario for row in told.rows if row.ratio > 1.01})
+    found = [told.note] if told.note else []
+    if loose:
+        found.append(f"Loose yardstick (free moves would be over {percent(LOOSE_FRAC)} faster): {', '.join(loose)}.")
+    if above:
+        found.append(f"A policy was over 1 % faster than the yardstick, which fails there: {', '.join(above)}.")
+    if any(row.unfinished for row in told.rows):
+        found.append("* not through in twice the time of doing nothing: extrapolated.")
+    return found
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
+    return [lines[0], "-" * min(130, len(lines[0])), *lines[1:]]
