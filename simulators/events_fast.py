@@ -372,56 +372,62 @@ def tokens_of(s, law, value):
 # ---- heaps and trees ----
 
 
+_ZERO, _ONE, _TWO, _THREE = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
+"""Indices without a sign: numba adds no code for negative ones."""
+
+
 @_inlined
 def sift(rows, e, size, mark, who):
     """Put (mark, who) into the hole at the root of a heap of `size`: the hole sinks to a leaf, the new one rises.
     Which child is smaller is a coin toss: it is added, not branched on."""
-    i = 0
-    child = 1
-    while child + 1 < size:
-        a, b = rows[e, 2 * child], rows[e, 2 * child + 2]
-        ids = rows[e, 2 * child + 3] < rows[e, 2 * child + 1]
-        child += int(b < a) | (int(b == a) & int(ids))
-        rows[e, 2 * i] = rows[e, 2 * child]
-        rows[e, 2 * i + 1] = rows[e, 2 * child + 1]
-        i = child
-        child = 2 * i + 1
+    e, size = np.uint64(e), np.uint64(size)
+    i, child = _ZERO, _ONE
+    while child + _ONE < size:
+        at = _TWO * child
+        a, b = rows[e, at], rows[e, at + _TWO]
+        ids = rows[e, at + _THREE] < rows[e, at + _ONE]
+        at += _TWO * np.uint64((b < a) | ((b == a) & ids))
+        rows[e, _TWO * i] = rows[e, at]
+        rows[e, _TWO * i + _ONE] = rows[e, at + _ONE]
+        i = at >> _ONE
+        child = at + _ONE
     if child < size:
-        rows[e, 2 * i] = rows[e, 2 * child]
-        rows[e, 2 * i + 1] = rows[e, 2 * child + 1]
+        rows[e, _TWO * i] = rows[e, _TWO * child]
+        rows[e, _TWO * i + _ONE] = rows[e, _TWO * child + _ONE]
         i = child
     rise(rows, e, i, mark, who)
 
 
 @_inlined
 def rise(rows, e, i, mark, who):
-    while i > 0:
-        parent = (i - 1) >> 1
-        above = rows[e, 2 * parent]
-        if above < mark or (above == mark and rows[e, 2 * parent + 1] < who):
+    e, i = np.uint64(e), np.uint64(i)
+    while i > _ZERO:
+        parent = (i - _ONE) >> _ONE
+        above = rows[e, _TWO * parent]
+        if above < mark or (above == mark and rows[e, _TWO * parent + _ONE] < who):
             break
-        rows[e, 2 * i] = above
-        rows[e, 2 * i + 1] = rows[e, 2 * parent + 1]
+        rows[e, _TWO * i] = above
+        rows[e, _TWO * i + _ONE] = rows[e, _TWO * parent + _ONE]
         i = parent
-    rows[e, 2 * i] = mark
-    rows[e, 2 * i + 1] = who
+    rows[e, _TWO * i] = mark
+    rows[e, _TWO * i + _ONE] = who
 
 
 @_inlined
 def replay(tree, leaf, value):
     """One leaf's value changed: play its matches again, without branches. The left (lower id) wins a tie."""
-    node = (tree.shape[0] >> 2) + leaf
+    node = np.uint64(tree.shape[0] >> 2) + np.uint64(leaf)
     who = float(leaf)
-    tree[2 * node] = value
-    while node > 1:
-        other = node ^ 1
-        rival, stranger = tree[2 * other], tree[2 * other + 1]
+    tree[_TWO * node] = value
+    while node > _ONE:
+        other = node ^ _ONE
+        rival, stranger = tree[_TWO * other], tree[_TWO * other + _ONE]
         beaten = (rival < value) | ((rival == value) & (other < node))
         value = rival if beaten else value
         who = stranger if beaten else who
-        node >>= 1
-        tree[2 * node] = value
-        tree[2 * node + 1] = who
+        node >>= _ONE
+        tree[_TWO * node] = value
+        tree[_TWO * node + _ONE] = who
 
 
 # ---- engines ----

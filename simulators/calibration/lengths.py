@@ -103,8 +103,9 @@ def cut_mean(mean: float, sigma: float, cap: float) -> float:
 
 
 def uncut_mean(logged: float, sigma: float, cap: float | None) -> float:
-    """The mean before the cut that gives the logged mean after it; the logged one where the cut is out of reach."""
-    if cap is None or logged >= cap:
+    """The mean before the cut that gives the logged mean after it; the logged one where the cut is out of reach, or
+    where it is no mean of token counts."""
+    if cap is None or not 1.0 <= logged < cap:
         return logged
     low, high = logged, logged * exp(sigma**2 + 4.0)
     for _ in range(50):
