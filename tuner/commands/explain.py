@@ -92,6 +92,8 @@ def _root(ident: str) -> str:
 
 def _place(entries: Sequence[Entry], ident: str | None) -> int:
     """The tick that gave a decision its name; of no name, the last move's."""
+    if not entries:
+        raise ConfigError("no tick is written in this journal yet: there is no decision to explain")
     names = [_root(entry.decision.decision_id) for entry in entries]
     if ident is None:
         begun = [i for i, e in enumerate(entries) if e.decision.action in (Action.APPLY, Action.ASK, Action.ADVISE)]
