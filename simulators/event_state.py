@@ -179,6 +179,9 @@ class Parameters:
 MOST_HELD = 1 << 21
 """Rollouts, in flight or of one batch, whose arrays still fit into some hundred MB; published jobs have thousands."""
 
+MOST_PLACES = 1 << 24
+"""Slots of all engines: 16 bytes each."""
+
 
 def _refuse(field: str, value: object, remedy: str) -> ValueError:
     return ValueError(f"{field}={value!r}: {remedy}")
@@ -424,6 +427,8 @@ def _counts(job: Job) -> Counts:
     for field, value in (("setpoints.max_in_flight", limit), ("setpoints.batch_rollouts", batch * size)):
         if value > MOST_HELD:
             raise _refuse(field, value, f"a simulation holds up to {MOST_HELD:,} rollouts")
+    if engines * slots > MOST_PLACES:
+        raise _refuse("engine.slots", slots, f"a simulation holds up to {MOST_PLACES:,} of them in all engines")
     ratio = _at_least("setpoints.oversampling_ratio", knobs.oversampling_ratio or 1.0, 1.0)
     rounds = round(ratio * batch) if ratio > 1.0 and stations.group_wise_oversampling else 0
     started = size if stations.group_wise_oversampling else max(size, round(ratio * size))

@@ -145,7 +145,11 @@ class Record:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        for line in _record_lines(path):
+        lines = _record_lines(path)
+        if lines and not lines[-1].endswith("\n"):
+            with path.open("a", encoding="utf-8") as file:  # killed while it wrote: the next run starts its own line
+                file.write("\n")
+        for line in lines:
             with suppress(ValueError, KeyError, ValidationError):
                 entry = json.loads(line)
                 if entry["mark"] == self.mark:
@@ -175,7 +179,7 @@ class Record:
 def _record_lines(path: Path) -> list[str]:
     """Lines of a record; a file of another kind is refused rather than added to."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     except UnicodeDecodeError:
         lines = ["no text"]
     if lines and not lines[0].startswith('{"mark": '):

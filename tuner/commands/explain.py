@@ -19,7 +19,7 @@ from simulators.limits import binding_limits
 from simulators.plant import Setpoints
 from tuner.charter import Charter, decoded, rules_of
 from tuner.errors import ConfigError
-from tuner.journal import Entry, Journal
+from tuner.journal import Entry, written
 
 SEEN = (
     ("step_s", "seconds a step", 1.0),
@@ -57,9 +57,7 @@ class Told:
 
 
 def run(wish: Wish) -> None:
-    if not wish.journal.is_file():
-        raise ConfigError(f"{wish.journal}: there is no such journal; `equipoise evaluate --journals DIR` writes some")
-    journal = Journal(wish.journal)
+    journal = written(wish.journal)
     try:
         entries, text = list(journal.entries()), journal.charter()
     finally:
