@@ -167,7 +167,7 @@ def render(told: Told) -> str:
         ("The law", (told.law,) if told.law else ()),
         ("Guardrails", told.guards),
         ("The models", (told.models,) if told.models else ()),
-        ("After", told.after or ("nothing more is written",)),
+        ("After", told.after or ("no later tick speaks of it",)),
     ]
     lines = [head]
     for title, rows in parts:
