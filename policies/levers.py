@@ -81,7 +81,8 @@ def _others(job: Job) -> Iterator[tuple[str, str, Job]]:
     cut = round(TAIL_MEANS * work.response.mean_tokens)
     if work.response.sigma > 0.0 and (work.response.max_tokens is None or cut < work.response.max_tokens):
         response = replace(work.response, max_tokens=cut)
-        change = f"cut responses at {cut:,} tokens ({_beyond(work.response.sigma):.0%} of them)"
+        what = "each turn's response" if work.turns.mean > 1.0 else "responses"
+        change = f"cut {what} at {cut:,} tokens ({_beyond(work.response.sigma):.0%} of them)"
         yield "tail", change, replace(job, workload=replace(work, response=response))
     if knobs.max_in_flight is not None:
         more = round(MORE_IN_FLIGHT * knobs.max_in_flight)

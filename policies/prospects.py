@@ -120,4 +120,6 @@ def changed(topology: Topology, setpoints: Setpoints, settings: Mapping[str, Val
     for one, other in (("gpus_trainer", "gpus_generator"), ("gpus_generator", "gpus_trainer")):
         if one in settings and other not in whole and setpoints.overlap is not False:
             whole[other] = total - int(whole[one])
+            if whole[other] < 1:
+                raise ValueError(f"{one}={whole[one]} leaves {other} none of the {total} GPUs that both sides share")
     return topology, replace(setpoints, **whole)

@@ -176,6 +176,13 @@ class Parameters:
         return turns.kind == FIXED and turns.mean == 1.0
 
 
+MOST_HELD = 1 << 21
+"""Rollouts, in flight or of one batch, whose arrays still fit into some hundred MB; published jobs have thousands."""
+
+MOST_PLACES = 1 << 24
+"""Slots of all engines: 16 bytes each."""
+
+
 def _refuse(field: str, value: object, remedy: str) -> ValueError:
     return ValueError(f"{field}={value!r}: {remedy}")
 
@@ -417,6 +424,11 @@ def _counts(job: Job) -> Counts:
     limit = engines * slots if knobs.max_in_flight is None else knobs.max_in_flight
     for field, value in (("engine.slots", slots), ("setpoints.max_in_flight", limit), ("lockstep", engine.lockstep)):
         _at_least(field, value, 1)
+    for field, value in (("setpoints.max_in_flight", limit), ("setpoints.batch_rollouts", batch * size)):
+        if value > MOST_HELD:
+            raise _refuse(field, value, f"a simulation holds up to {MOST_HELD:,} rollouts")
+    if engines * slots > MOST_PLACES:
+        raise _refuse("engine.slots", slots, f"a simulation holds up to {MOST_PLACES:,} of them in all engines")
     ratio = _at_least("setpoints.oversampling_ratio", knobs.oversampling_ratio or 1.0, 1.0)
     rounds = round(ratio * batch) if ratio > 1.0 and stations.group_wise_oversampling else 0
     started = size if stations.group_wise_oversampling else max(size, round(ratio * size))

@@ -167,6 +167,14 @@ class Journal:
             raise ConfigError(f"no export of kind {kind!r}; there are jsonl and csv")
 
 
+def written(path: Path) -> Journal:
+    """A journal that is there, to read; a file that holds nothing is refused, as opening it would make it a journal."""
+    if not path.is_file() or path.stat().st_size == 0:
+        kind = "is empty" if path.is_file() else "there is no such journal"
+        raise ConfigError(f"{path}: {kind}; `equipoise evaluate --journals DIR` writes some")
+    return Journal(path)
+
+
 def encoded_state(state: State) -> bytes:
     """The state as JSON, the same bytes for the same state."""
     return _STATE.dump_json(state)

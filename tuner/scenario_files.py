@@ -17,9 +17,9 @@ import simulators
 from simulators.drift import number_at, with_number
 from simulators.event_state import Job
 from simulators.faults import Fault
-from simulators.fields import range_of
+from simulators.fields import LARGEST, range_of
 from simulators.plant import Setpoints
-from simulators.scenario import SWITCHES, Scenario, with_knob
+from simulators.scenario import REAL, SWITCHES, Scenario, with_knob
 from simulators.scenario_faults import faults_of
 from tuner.errors import ConfigError
 
@@ -66,7 +66,7 @@ def _found(file_or_name: str) -> Path:
     if not path.exists() and file_or_name in by_name:
         return by_name[file_or_name]
     if not path.exists() or path.is_dir():
-        raise ConfigError(f"--scenario {file_or_name}: {_not_there(path, by_name)}")
+        raise ConfigError(f"scenario {file_or_name!r}: {_not_there(path, by_name)}")
     return path
 
 
@@ -120,8 +120,7 @@ def with_settings(scenario: Scenario, settings: Iterable[str]) -> Scenario:
     """The scenario with `knob=value` (or `workload.response.mean_tokens=9000`) in place of what the file says."""
     for setting in settings:
         key, _, text = setting.partition("=")
-        number = _number(setting, key.strip(), text.strip())
-        scenario = _with_setting(scenario, setting, key.strip(), number)
+        scenario = _with_setting(scenario, setting, key.strip(), text.strip())
     faults = faults_of(scenario)
     if faults:
         value = "" if faults[0].value is None else f"={_shown(faults[0].value)}"
@@ -129,11 +128,12 @@ def with_settings(scenario: Scenario, settings: Iterable[str]) -> Scenario:
     return scenario
 
 
-def _with_setting(scenario: Scenario, setting: str, key: str, value: float) -> Scenario:
+def _with_setting(scenario: Scenario, setting: str, key: str, text: str) -> Scenario:
     if "." not in key:
         knobs = [f.name for f in fields(Setpoints)]
         if key not in knobs:
             raise ConfigError(f"--set {setting}: {key!r} is no knob; {_meant(key, knobs)}")
+        value = _number(setting, key, text, whole=key not in REAL)
         return replace(scenario, setpoints=with_knob(scenario.setpoints, key, value))
     job = Job(scenario.topology, scenario.stations, scenario.workload, scenario.setpoints)
     if not key.startswith(("workload.", "stations.", "topology.")):
@@ -144,11 +144,14 @@ def _with_setting(scenario: Scenario, setting: str, key: str, value: float) -> S
         raise ConfigError(f"--set {setting}: {error}") from None
     if known is None:
         raise ConfigError(f"--set {setting}: {key} is no number in this scenario; set it in the file")
+    value = _number(setting, key, text, whole=False)
     changed = with_number(job, key, value)
+    if number_at(changed, key) != value:
+        raise ConfigError(f"--set {setting}: {key} is a count: write a whole number")
     return replace(scenario, topology=changed.topology, stations=changed.stations, workload=changed.workload)
 
 
-def _number(setting: str, key: str, text: str) -> float:
+def _number(setting: str, key: str, text: str, *, whole: bool) -> float:
     words = {"true": 1.0, "on": 1.0, "false": 0.0, "off": 0.0}
     if key in SWITCHES and text.lower() in words:
         return words[text.lower()]
@@ -157,9 +160,12 @@ def _number(setting: str, key: str, text: str) -> float:
     except ValueError:
         value = float("nan")
     low, high = range_of(key.rpartition(".")[2])
-    if not low <= value <= high or (key in SWITCHES and value not in (0.0, 1.0)):
-        kind = "on or off" if key in SWITCHES else f"a number between {low:g} and {high:g}"
-        raise ConfigError(f"--set {setting}: write {key or 'knob'}=VALUE, where VALUE is {kind}")
+    broken = whole and value % 1.0 != 0.0
+    if not low <= value <= high or broken or (key in SWITCHES and value not in (0.0, 1.0)):
+        number = "a whole number" if whole else "a number"
+        limits = f"of at least {low:g}" if high == LARGEST else f"between {low:g} and {high:g}"
+        kind = "on or off" if key in SWITCHES else f"{number} {limits}"
+        raise ConfigError(f"--set {setting}: write {key}=VALUE, where VALUE is {kind}")
     return value
 
 

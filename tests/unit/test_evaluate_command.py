@@ -76,6 +76,11 @@ def test_a_record_is_gone_on_from_and_says_the_same(story: Path, tmp_path: Path,
     assert main(wish) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["rows"] == first["rows"]
+    assert len([line for line in record.read_text(encoding="utf-8").splitlines() if line.endswith("}")]) == 3
+    folder = tmp_path / "journals"
+    folder.mkdir()
+    assert main([*wish, "--journals", str(folder)]) == 0
+    assert len(list(folder.iterdir())) == 1, "a run that is on record is done again where its journal is asked for"
 
 
 def test_a_journal_replays_to_the_same_bytes(journals: Path, capsys: Captured) -> None:
@@ -101,12 +106,26 @@ def test_a_move_is_explained_from_what_was_seen_to_what_came_of_it(journals: Pat
     assert "hold" in capsys.readouterr().out
 
 
+def test_a_journal_without_a_tick_is_refused_and_an_empty_file_left_alone(tmp_path: Path, capsys: Captured) -> None:
+    empty, fresh = tmp_path / "empty.journal", tmp_path / "fresh.journal"
+    empty.touch()
+    Journal(fresh).close()
+    for path, said in ((empty, "is empty"), (fresh, "no tick is written")):
+        assert main(["explain", "d1", "--journal", str(path)]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["replay", str(empty)]) == 2
+    assert empty.stat().st_size == 0
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["evaluate", "--policies", "genius"], "no policy 'genius'"),
         (["evaluate", "--scenarios", "steady-noise-24h", "--seeds", "0"], "--seeds 0"),
         (["evaluate", "--scenarios", "nowhere"], "no such file"),
+        (["evaluate", "--scenarios", ""], "an empty name"),
+        (["evaluate", "--scenarios", "sandbox-wall", "--record", __file__], "is no record of an evaluation"),
+        (["evaluate", "--scenarios", "sandbox-wall", "--record", "nowhere/runs.jsonl"], "in a folder that is there"),
         (["replay", "nowhere.journal"], "no such journal"),
         (["explain", "--journal", "nowhere.journal"], "no such journal"),
     ],

@@ -133,6 +133,10 @@ def test_what_is_no_text_or_endless_is_refused_in_a_sentence(content: bytes, tmp
         ("horizon.steps=3", "a path starts with workload., stations. or topology."),
         ("batch_rollouts=63", "must be a multiple of group_size=8"),
         ("=3", "is no knob"),
+        ("in_flight=nan", "is no knob"),
+        ("gpus_trainer=2.5", "a whole number of at least 1"),
+        ("topology.gpus_total=64.5", "write a whole number"),
+        ("workload.response.mean_tokens=nan", "a number of at least 0"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(setting: str, words: str) -> None:

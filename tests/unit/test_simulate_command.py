@@ -57,7 +57,9 @@ def test_a_report_and_a_document_may_be_asked_for_at_once(small: Path, tmp_path:
         (["--scenario", "steady-noise-24h", "--set", "gpus=3"], "is no knob"),
         (["--scenario", "steady-noise-24h", "--html", "/nowhere/x.html"], "mkdir -p /nowhere"),
         (["--scenario", "steady-noise-24h", "--seed", "x"], "--seed"),
-        (["--show", "nothing-like-it"], "no such file"),
+        (["--show", "nothing-like-it"], "scenario 'nothing-like-it': no such file"),
+        (["--scenario", "sandbox-wall", "--set", "max_in_flight=1e14"], "a simulation holds up to"),
+        (["--scenario", "sandbox-wall", "--set", "stations.engine.slots=1e14"], "in all engines"),
     ],
 )
 def test_a_mistake_ends_with_two_and_one_plain_sentence(arguments: list[str], words: str, tmp_path: Path) -> None:

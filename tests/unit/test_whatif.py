@@ -77,7 +77,17 @@ def test_what_makes_no_question_is_refused_with_the_remedy(wish: str, said: str)
 
 def test_settings_that_make_no_job_are_an_error_and_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["whatif", *SOURCES, "--set", "gpus_trainer=5000"]) == 2
-    assert "gpus" in capsys.readouterr().err
+    assert "leaves gpus_generator none of the" in capsys.readouterr().err
+    assert main(["whatif", *SOURCES, "--set", "gpus_trainer=48", "--set", "gpus_trainer=56"]) == 2
+    assert "gpus_trainer: given twice" in capsys.readouterr().err
+
+
+def test_a_setting_that_a_serial_job_makes_no_use_of_is_said_to_change_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    job = JOB.parents[1] / "cases" / "A06_verl_long_tail_7412.log"
+    assert main(["whatif", str(job), "--set", "staleness_bound=2"]) == 0
+    assert "nothing changes by this model" in capsys.readouterr().out
 
 
 def test_a_command_without_a_question_says_how_to_ask(capsys: pytest.CaptureFixture[str]) -> None:

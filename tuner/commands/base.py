@@ -96,9 +96,7 @@ def check_sources(paths: Iterable[str]) -> None:
         except OSError:
             raise ConfigError(f"{path}: no such file, nor a folder {folder}; check the path") from None
         near = get_close_matches(name, there, n=1, cutoff=0.6)
-        hint = (
-            f"did you mean {os.path.join(folder, near[0])}?" if near else f"{folder or 'this folder'} has no such name"
-        )
+        hint = f"did you mean {os.path.join(folder, near[0])}?" if near else "check the path"
         raise ConfigError(f"{path}: no such file or folder; {hint}")
 
 

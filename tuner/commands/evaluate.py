@@ -70,7 +70,9 @@ def run(wish: Wish) -> None:
 def scenarios_of(words: Sequence[str]) -> list[Named]:
     """Every scenario that the words name; a name may stand only once."""
     paths: list[str] = []
-    for word in words or [path.stem for path in shipped()]:
+    for word in dict.fromkeys(words or [path.stem for path in shipped()]):
+        if not word.strip():
+            raise ConfigError("--scenarios: an empty name; `equipoise simulate --list` names what comes with it")
         folder = Path(word)
         if not folder.is_dir():
             paths.append(word)
@@ -137,18 +139,24 @@ class Record:
         self.path, self.ready = path, dict[str, Run]()
         self.mark = f"{VERSION} {size}"
         self.count = 0
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            raise ConfigError(f"--record {path}: must be a file in a folder that is there")
         if path is not None and path.exists():
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        for line in path.read_text(encoding="utf-8").splitlines():
+        lines = _record_lines(path)
+        if lines and not lines[-1].endswith("\n"):
+            with path.open("a", encoding="utf-8") as file:  # killed while it wrote: the next run starts its own line
+                file.write("\n")
+        for line in lines:
             with suppress(ValueError, KeyError, ValidationError):
                 entry = json.loads(line)
                 if entry["mark"] == self.mark:
                     self.ready[entry["task"]] = _RUN.validate_python(entry["run"])
 
     def done(self, tasks: Sequence[Task], progress: Progress, total: int) -> Iterator[Run]:
-        known = [(task, self.ready.get(_fingerprint(task))) for task in tasks]
+        known = [(task, None if task.journal else self.ready.get(_fingerprint(task))) for task in tasks]
         names = {task.key: _fingerprint(task) for task in tasks}
         for _, found in known:
             if found is not None:
@@ -166,6 +174,17 @@ class Record:
         line = json.dumps({"mark": self.mark, "task": task, "run": _RUN.dump_python(result, mode="json")})
         with self.path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+
+
+def _record_lines(path: Path) -> list[str]:
+    """Lines of a record; a file of another kind is refused rather than added to."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    except UnicodeDecodeError:
+        lines = ["no text"]
+    if lines and not lines[0].startswith('{"mark": '):
+        raise ConfigError(f"--record {path}: is no record of an evaluation; name a new file")
+    return lines
 
 
 def _fingerprint(task: Task) -> str:

@@ -19,7 +19,7 @@ from simulators.limits import binding_limits
 from simulators.plant import Setpoints
 from tuner.charter import Charter, decoded, rules_of
 from tuner.errors import ConfigError
-from tuner.journal import Entry, Journal
+from tuner.journal import Entry, written
 
 SEEN = (
     ("step_s", "seconds a step", 1.0),
@@ -57,9 +57,7 @@ class Told:
 
 
 def run(wish: Wish) -> None:
-    if not wish.journal.is_file():
-        raise ConfigError(f"{wish.journal}: there is no such journal; `equipoise evaluate --journals DIR` writes some")
-    journal = Journal(wish.journal)
+    journal = written(wish.journal)
     try:
         entries, text = list(journal.entries()), journal.charter()
     finally:
@@ -92,6 +90,8 @@ def _root(ident: str) -> str:
 
 def _place(entries: Sequence[Entry], ident: str | None) -> int:
     """The tick that gave a decision its name; of no name, the last move's."""
+    if not entries:
+        raise ConfigError("no tick is written in this journal yet: there is no decision to explain")
     names = [_root(entry.decision.decision_id) for entry in entries]
     if ident is None:
         begun = [i for i, e in enumerate(entries) if e.decision.action in (Action.APPLY, Action.ASK, Action.ADVISE)]
@@ -167,7 +167,7 @@ def render(told: Told) -> str:
         ("The law", (told.law,) if told.law else ()),
         ("Guardrails", told.guards),
         ("The models", (told.models,) if told.models else ()),
-        ("After", told.after or ("nothing more is written",)),
+        ("After", told.after or ("no later tick speaks of it",)),
     ]
     lines = [head]
     for title, rows in parts:

@@ -14,7 +14,7 @@ from policies.settings import values
 from simulators.plant import Setpoints
 from tuner.charter import decoded, policy_named, rules_of
 from tuner.errors import ConfigError
-from tuner.journal import Journal
+from tuner.journal import written
 from tuner.loop import Difference, replayed
 
 SHOWN = 20
@@ -29,9 +29,7 @@ class Wish:
 
 
 def run(wish: Wish) -> None:
-    if not wish.journal.is_file():
-        raise ConfigError(f"{wish.journal}: there is no such journal; `equipoise evaluate --journals DIR` writes some")
-    journal = Journal(wish.journal)
+    journal = written(wish.journal)
     try:
         text = journal.charter()
         if text is None:

@@ -71,6 +71,8 @@ def _run(named: Named, wish: Wish) -> Run:
         found = told_levers(scenario, plant, wish.seed) if wish.levers else ()
     except ValueError as error:
         raise ConfigError(f"{named.path}: cannot be simulated: {error}") from None
+    except MemoryError:
+        raise ConfigError(f"{named.path}: does not fit into memory: lower engines, slots or batch_rollouts") from None
     headline = None if advice is None else advice.diagnosis.headline
     return Run(named.name, named.path, scenario, wish.seed, wish.settings, plant, headline, found)
 

@@ -67,4 +67,4 @@ def named(cases: Sequence[Case], ident: str) -> Case:
         return by_name[ident]
     near = get_close_matches(ident, by_name, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ConfigError(f"--case {ident}: unknown; {hint}Known: {', '.join(by_name)}")
+    raise ConfigError(f"--case {ident}: unknown; {hint}known: {', '.join(by_name)}")

@@ -22,7 +22,11 @@ LARGEST = 1e9
 
 def run(ask: Ask, wishes: Iterable[str], *, as_json: bool) -> None:
     """Prints what the wished settings would bring."""
-    settings = dict(parsed(wish) for wish in wishes)
+    pairs = [parsed(wish) for wish in wishes]
+    settings = dict(pairs)
+    twice = [name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place])]
+    if twice:
+        raise ConfigError(f"--set {twice[0]}: given twice; one question holds one value of a setting")
     if not settings:
         raise ConfigError("no setting given: ask with --set, e.g. --set gpus_trainer=48 --set staleness_bound=1")
     reading, config = read(ask)
@@ -48,7 +52,7 @@ def parsed(wish: str) -> tuple[str, Value]:
     if name not in KINDS:
         near = get_close_matches(name, KINDS, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise ConfigError(f"--set {name}: no setting of the model; {hint}Known: {', '.join(sorted(KINDS))}")
+        raise ConfigError(f"--set {name}: no setting of the model; {hint}known: {', '.join(sorted(KINDS))}")
     if "bool" in KINDS[name]:
         if text.lower() not in SWITCHES:
             raise ConfigError(f"--set {wish}: must be on or off")

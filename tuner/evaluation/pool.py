@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
+from multiprocessing import active_children
 
 from tuner.evaluation.controlled import controlled, nothing
 from tuner.evaluation.tasks import ORACLE, Run, Task, sized
@@ -25,6 +26,12 @@ def all_done(tasks: Sequence[Task], workers: int | None = None) -> Iterator[Run]
         yield from map(done, tasks)
         return
     with ProcessPoolExecutor(count) as pool:
-        waiting = [pool.submit(done, task) for task in tasks]
-        for future in as_completed(waiting):
-            yield future.result()
+        try:
+            for future in as_completed([pool.submit(done, task) for task in tasks]):
+                yield future.result()
+        except BaseException:
+            # Nobody waits for the rest: a worker in the middle of its run would keep us for minutes.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in active_children():
+                worker.terminate()
+            raise

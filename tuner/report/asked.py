@@ -84,6 +84,9 @@ def headline(reply: Reply) -> str:
         return f"With {what} the job stands still: {reply.stopped}."
     gain, now, then = reply.gain_frac, reply.now, reply.then
     legal = f" Not legal: {reply.illegal[0]}." if reply.illegal else ""
+    if now == then:
+        why = "it is in force already, or this job's mode makes no use of it"
+        return f"With {what}: nothing changes by this model; {why}.{legal}"
     return (
         f"With {what}: {gain.mean:+.0%} useful rollouts per second (80 %: {gain.low:+.0%} .. {gain.high:+.0%}), the "
         f"trainer idle for {then.trainer_idle_frac:.0%} instead of {now.trainer_idle_frac:.0%}.{legal}"

@@ -94,7 +94,8 @@ def headline(told: Evaluated) -> str:
     first = told.demands[0].value if told.demands else None
     share = "" if first is None else f", {percent(first)} of the clairvoyant's pace at the median"
     names = len({row.scenario for row in told.rows})
-    return f"{told.judged} on {names} scenarios{share}: {held} of {len(known)} floors hold, {goals} goals are reached."
+    named = f"{names} scenario{'s' if names != 1 else ''}"
+    return f"{told.judged} on {named}{share}: {held} of {len(known)} floors hold, {goals} goals are reached."
 
 
 def body(rows: Iterable[Row]) -> list[tuple[str, ...]]:

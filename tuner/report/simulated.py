@@ -226,7 +226,8 @@ def render(a: answer.Simulated, screen: Screen) -> str:
 
 def _lines(a: answer.Simulated, figures: Sequence[answer.Figure], screen: Screen) -> list[str]:
     width = max(60, screen.columns)
-    lines = [*textwrap.wrap(a.headline, width), origin(a), "", *_table(figures, width), ""]
+    lines = [*textwrap.wrap(a.headline, width), origin(a), "", *_table(figures, width)]
+    lines += [""] if figures else []
     if a.waste:
         lost = ", ".join(f"{cause} {percent(_rounded(share))}" for cause, share in a.waste.items())
         lines += _entry("Waste", f"of the started rollouts: {lost}", width)
@@ -250,6 +251,8 @@ def figure_rows(figures: Sequence[answer.Figure]) -> list[tuple[str, ...]]:
 
 
 def _table(figures: Sequence[answer.Figure], width: int) -> list[str]:
+    if not figures:
+        return []
     rows = [("", "first fifth", "middle", "last fifth", "whole run"), *figure_rows(figures)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [_aligned(row, widths)[:width] for row in rows]
