@@ -24,7 +24,7 @@ DEARNESS = (1.0, 4.0)
 
 
 def yardstick(task: Task) -> Run:
-    """The best of what a clairvoyant would try, simulated with the seed that the policies have."""
+    """The best of what a clairvoyant would try, a start at the best static setting included; the policies' own seed."""
     scenario, goal, size = task.scenario, task.goal or 0.0, task.size
     progress = clairvoyant.progress_of(scenario, goal, size.blocks)
     rates = clairvoyant.analytic_rates(scenario, progress)
@@ -49,6 +49,7 @@ def _best_of(
     runs = [(f"schedule {i + 1}", _followed(scenario, s, progress, task.seed, goal)) for i, s in enumerate(schedules)]
     still = [(s, _stayed(scenario, s, task.seed, goal)) for s in stays]
     timed = [(reached_s(plant.log, goal) or inf, name, plant) for name, plant in runs]
+    timed += [(reached_s(plant.log, goal) or inf, f"staying at {shown(s)}", plant) for s, plant in still]
     static_s, static = min(((reached_s(plant.log, goal) or inf, s) for s, plant in still), key=lambda pair: pair[0])
     here = SimulatedPlant(extended(scenario), task.seed)
     here.advance()
