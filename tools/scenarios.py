@@ -3,13 +3,14 @@
 import ast
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from simulators import drift, plant, scenario, stations, workload
 from simulators.fields import LARGEST, range_of
+from tools.markdown import table
 from tuner.scenario_files import SCHEMA_FILE, load, schema_json, schema_of, shipped
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -109,7 +110,7 @@ def _shipped() -> Iterator[str]:
         )
         for n in found
     ]
-    yield from _table(("name", "GPUs", "what it tells", "outside"), rows)
+    yield from table(("name", "GPUs", "what it tells", "outside"), rows)
 
 
 def _keys() -> Iterator[str]:
@@ -157,7 +158,7 @@ def _record(schema: dict[str, Any], node: dict[str, Any], path: str) -> Iterator
     for name, prop in node["properties"].items():
         about = prop.get("description") or _about(schema, prop)
         rows.append((f"`{name}`", _kind(schema, name, prop), _default(name, prop, needed), " ".join(about.split())))
-    yield from _table(("key", "value", "default", "meaning"), rows)
+    yield from table(("key", "value", "default", "meaning"), rows)
 
 
 def _about(schema: dict[str, Any], prop: dict[str, Any]) -> str:
@@ -223,7 +224,7 @@ def _words() -> Iterator[str]:
         yield ""
         yield inspect.getdoc(kind) or ""
         yield ""
-        yield from _table(("word", "meaning"), [(f"`{m.value}`", said) for m, said in _members(kind)])
+        yield from table(("word", "meaning"), [(f"`{m.value}`", said) for m, said in _members(kind)])
 
 
 def _members(kind: type[StrEnum]) -> Iterator[tuple[StrEnum, str]]:
@@ -236,14 +237,6 @@ def _members(kind: type[StrEnum]) -> Iterator[tuple[StrEnum, str]]:
                 yield kind[name], " ".join(text.split())
             case ast.Assign(targets=[ast.Name(id=name)]), _:
                 yield kind[name], ""
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
-    yield ""
 
 
 def main() -> int:

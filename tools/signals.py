@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from policies.estimators import FROM_ROWS
 from policies.knobs import KNOBS
 from simulators.plant import Mode
 from simulators.signals import GROUPS, LARGEST, LARGEST_VALUE, Fold, SignalSpec
+from tools.markdown import table
 
 ROOT = Path(__file__).resolve().parents[1]
 """The project's folder."""
@@ -85,7 +86,7 @@ def _signals() -> Iterator[str]:
     for title, specs in GROUPS.items():
         yield f"### {title}"
         yield ""
-        yield from _table(("signal", "unit", "definition", "fold", "legal", "also"), map(_signal, specs))
+        yield from table(("signal", "unit", "definition", "fold", "legal", "also"), map(_signal, specs))
 
 
 def _signal(spec: SignalSpec) -> Sequence[str]:
@@ -106,7 +107,7 @@ def _derived() -> Iterator[str]:
     yield "formulas for one name the first that applies wins. Its trust is the least of its inputs' trust. Where the"
     yield "inputs contradict each other (a part larger than its whole, a division by nothing) it stays unknown."
     yield ""
-    yield from _table(
+    yield from table(
         ("signal", "unit", "formula", "meaning"),
         (
             (f"`{rule.name}`", rule.unit, f"`{rule.written}`", rule.definition + _only(rule.mode))
@@ -115,7 +116,7 @@ def _derived() -> Iterator[str]:
     )
     yield "From single steps rather than from the window's values:"
     yield ""
-    yield from _table(("signal", "meaning"), ((f"`{name}`", words) for name, words in FROM_ROWS.items()))
+    yield from table(("signal", "meaning"), ((f"`{name}`", words) for name, words in FROM_ROWS.items()))
 
 
 def _only(mode: Mode | None) -> str:
@@ -131,7 +132,7 @@ def _verdicts() -> Iterator[str]:
     for title, verdicts in VERDICTS.items():
         yield f"### {title}"
         yield ""
-        yield from _table(
+        yield from table(
             ("verdict", "in words", "when", "thresholds"),
             ((f"`{v.value}`", SAID[v], d.meaning, _named(d)) for v, d in verdicts.items()),
         )
@@ -146,12 +147,12 @@ def _findings() -> Iterator[str]:
     yield ""
     yield "Everything else that matters. About the job:"
     yield ""
-    yield from _table(
+    yield from table(
         ("code", "when", "thresholds"), ((f"`{code}`", d.meaning, _named(d)) for code, d in FINDINGS.items())
     )
     yield "About the reading:"
     yield ""
-    yield from _table(
+    yield from table(
         ("code", "severity", "title", "meaning"),
         ((f"`{code}`", spec.severity, spec.title, spec.meaning) for code, spec in NOTES.items()),
     )
@@ -162,24 +163,16 @@ def _knobs() -> Iterator[str]:
     yield ""
     yield "Names in `recommendations` and `do_not`; `key` beside them is the framework's own."
     yield ""
-    yield from _table(("knob", "what it is"), ((f"`{name}`", words) for name, words in KNOBS.items()))
+    yield from table(("knob", "what it is"), ((f"`{name}`", words) for name, words in KNOBS.items()))
 
 
 def _thresholds() -> Iterator[str]:
     yield "## Thresholds"
     yield ""
-    yield from _table(
+    yield from table(
         ("constant", "value", "why", "where"),
         ((f"`{c.name}`", f"{c.value:.3g}", c.sentence, f"`{c.room}`") for c in constants()),
     )
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
-    yield ""
 
 
 def main() -> int:

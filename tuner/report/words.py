@@ -28,15 +28,6 @@ def figure(value: answers.Value) -> str:
     return f"{value:.3g}"
 
 
-def with_unit(value: float | None, unit: str) -> str:
-    """`41.3 s`, `?` when unknown."""
-    if value is None:
-        return UNKNOWN
-    if unit == "1":
-        return figure(value)
-    return f"{figure(value)} {unit}".rstrip()
-
-
 def percent(frac: float | None) -> str:
     return UNKNOWN if frac is None else f"{100 * frac:.3g}%"
 
