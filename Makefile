@@ -73,8 +73,8 @@ readme: $(STAMP) ## run the commands shown in README.md and write their real out
 
 lock: ## write requirements.lock anew from pyproject.toml (needs uv)
 	@command -v uv >/dev/null 2>&1 || { echo 'make lock needs uv: pip install uv' >&2; exit 1; }
-	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' --upgrade --quiet -o requirements.lock
+	uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' --quiet -o requirements.lock
 
 build: $(STAMP) ## the wheel and the source archive, in dist/
 	rm -rf dist
