@@ -1,4 +1,4 @@
-"""What an actuator is: a hand on some of a job's knobs. All of them are idempotent: the same order twice is one order."""
+"""What an actuator is: a hand on some of a job's knobs. All are idempotent: the same order twice is one order."""
 
 from typing import Protocol
 

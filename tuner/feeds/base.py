@@ -7,7 +7,7 @@ from typing import Protocol
 from tuner.records import Item
 
 Cursor = Mapping[str, float | int | str]
-"""Where a feed stands, as small JSON: it is kept with the controller's state, and a restarted daemon goes on from it."""
+"""Where a feed stands, as small JSON: kept with the controller's state, and a restarted daemon goes on from it."""
 
 
 @dataclass(frozen=True, slots=True)
