@@ -10,6 +10,10 @@ from simulators.analytic.prefill import prefill_pause_s
 from simulators.queueing.order_statistics import Mixture
 from simulators.stations import Engine, StepTime
 
+HIT_LOOKS = 8
+HIT_TOLERANCE = 0.01
+"""Of the share of paused context that the prefix cache holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Generation:
@@ -114,14 +118,36 @@ def generate(case: Case, in_flight: float, stops: Stops) -> Generation:
 
 
 def _cached(case: Case, in_flight: float, stops: Stops) -> Generation:
-    """With the prefix cache as full as it is: what it holds follows from who is paused."""
-    hits = 1.0 if case.stations.engine.prefix_cache else 0.0
-    made = _generate(case, in_flight, stops, hits)
-    if case.stations.engine.kv_tokens is None or case.rollout.turns_mean <= 1.0:
+    """With the prefix cache as full as it is: what it holds follows from who is paused, and who is paused from it.
+
+    A cache that holds less has more prefilled again, so fewer are resident and it holds more: the share that it holds
+    is the one crossing of a falling line, found by regula falsi with the Illinois rule.
+    # holds 1 -> room for 0.2, holds 0.2 -> room for 0.9: the crossing is at 0.55, where there is room for 0.55
+    """
+    whole = 1.0 if case.stations.engine.prefix_cache else 0.0
+    made = _generate(case, in_flight, stops, whole)
+    if case.stations.engine.kv_tokens is None or case.rollout.turns_mean <= 1.0 or whole == 0.0:
         return made
+    room = _room(case, made)
+    if room >= whole:
+        return made
+    low, above, high, below = 0.0, 1.0, whole, room - whole
+    for _ in range(HIT_LOOKS):
+        hits = (low * below - high * above) / (below - above)
+        made = _generate(case, in_flight, stops, hits)
+        gap = _room(case, made) - hits
+        if abs(gap) < HIT_TOLERANCE:
+            break
+        if gap > 0.0:
+            low, above, below = hits, gap, below / 2.0
+        else:
+            high, below, above = hits, gap, above / 2.0
+    return made
+
+
+def _room(case: Case, made: Generation) -> float:
     engines = case.layout.engines
-    hits = hit_frac(case, made.residents / engines, made.paused / engines)
-    return _generate(case, in_flight, stops, hits)
+    return hit_frac(case, made.residents / engines, made.paused / engines)
 
 
 def _generate(case: Case, in_flight: float, stops: Stops, hits: float) -> Generation:

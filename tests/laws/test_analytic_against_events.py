@@ -1,8 +1,14 @@
 """The two models agree where the analytic one says that it stands on its own."""
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.agreement import Pair, compared, quantile, table
+from simulators.analytic import AnalyticModel
+from simulators.event_model import EventModel
+from simulators.scenario import job_at
+from tuner.scenario_files import load
 
 MEDIAN, NINE_TENTHS = 0.005, 0.04
 """Promised errors of throughput outside the weak rule."""
@@ -41,3 +47,18 @@ def test_staleness_agrees_where_throughput_does() -> None:
     assert len(off) > 12
     assert quantile(off, 0.5) <= 0.03
     assert quantile(off, 0.9) <= 0.15
+
+
+@pytest.mark.parametrize("prefill", [16, 32, 48])
+@pytest.mark.parametrize("in_flight", [800, 1331])
+def test_a_prefix_cache_that_holds_a_part_of_what_is_paused_does_not_choke_the_prefill_pool(
+    prefill: int, in_flight: int
+) -> None:
+    """A job of the size of a real one, with caches too small for all of its paused rollouts."""
+    scenario = load("tool-calls-20-to-51").scenario
+    split = replace(scenario.setpoints, gpus_trainer=48, gpus_generator=208, max_in_flight=in_flight)
+    job = job_at(scenario, 60, 0.0, replace(split, gpus_prefill=prefill, gpus_decode=208 - prefill))
+    said = AnalyticModel(job.stations).predict(job.topology, job.workload, job.setpoints)
+    events = EventModel(job.stations, batches=20, warm_up_batches=6)
+    did = events.predict(job.topology, job.workload, job.setpoints)
+    assert said.useful_rollouts_per_s == pytest.approx(did.useful_rollouts_per_s, rel=0.2)
