@@ -30,6 +30,8 @@ from simulators.signals import TINY
 
 LOOKS = 4
 """Parts of the run at which settings are sorted out."""
+TRUSTED = 1.5
+"""A closed form that is off by more is outside what it was made for."""
 CLOCK_GRAIN_S = 300.0
 """Where the world changes by the clock, it is looked at so often."""
 
@@ -156,23 +158,30 @@ def _broken(scenario: Scenario, job: Job, prediction: Prediction | None) -> froz
 def corrected(rates: Rates, progress: Progress, measured: Mapping[Setpoints, Sequence[float]]) -> Rates:
     """Rates times what simulation made of the analytic ones: of the nearest setting that was run, block by block.
 
+    Where the closed form was off by more than TRUSTED there, its shape is not believed either: the simulated rate is.
     `measured`: the second of each block's end, of a run that stayed at that setting.
     """
-    factors = {setting: _factors(rates, progress, setting, ends) for setting, ends in measured.items()}
+    known = {setting: _measured(rates, progress, setting, ends) for setting, ends in measured.items()}
 
     def rate(block: int, setting: Setpoints, at_s: float) -> float:
-        near = min(factors, key=lambda other: _apart(setting, other))
-        return rates(block, setting, at_s) * factors[near][block]
+        near = min(known, key=lambda other: _apart(setting, other))
+        factor, did = known[near][block]
+        if 1.0 / TRUSTED <= factor <= TRUSTED:
+            return rates(block, setting, at_s) * factor
+        return did
 
-    return rate if factors else rates
+    return rate if known else rates
 
 
-def _factors(rates: Rates, progress: Progress, setting: Setpoints, ends: Sequence[float]) -> list[float]:
+def _measured(
+    rates: Rates, progress: Progress, setting: Setpoints, ends: Sequence[float]
+) -> list[tuple[float, float]]:
+    """Block by block (simulated rate over the analytic one, simulated rate)."""
     starts = (0.0, *ends)
     found = []
     for block, (size, start, end) in enumerate(zip(progress.sizes, starts, ends, strict=False)):
-        said = rates(block, setting, start)
-        found.append(size / max(TINY, end - start) / said if said > TINY else 1.0)
+        said, did = rates(block, setting, start), size / max(TINY, end - start)
+        found.append((did / said if said > TINY else 1.0, did))
     return found
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from simulators.analytic.case import Case
@@ -10,9 +11,12 @@ from simulators.analytic.prefill import prefill_pause_s
 from simulators.queueing.order_statistics import Mixture
 from simulators.stations import Engine, StepTime
 
-HIT_LOOKS = 8
-HIT_TOLERANCE = 0.01
-"""Of the share of paused context that the prefix cache holds."""
+LOOKS = 24
+"""At a falling line, until it is met."""
+CLOSE = 5e-4
+"""Of the whole range: so near to its own argument a falling line is met."""
+HIT_CLOSE = 0.02
+"""The same for the share of paused context that the prefix cache holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,32 +121,36 @@ def generate(case: Case, in_flight: float, stops: Stops) -> Generation:
     return replace(made, in_flight=in_flight, rollout_s=whole_s, wait_s=whole_s - made.rollout_s)
 
 
+def _met(falling: Callable[[float], float], high: float, close: float) -> float:
+    """x = falling(x) in (0, high): regula falsi with the Illinois rule, until they differ by `close` of the range.
+
+    # 1 - x on (0, 1): 0.5
+    """
+    span, low, above, below = high, 0.0, max(falling(0.0), close * high), -high
+    x = high * above / (above + high)
+    for _ in range(LOOKS):
+        gap = falling(x) - x
+        if abs(gap) < close * span or high - low < close * span:
+            break
+        if gap > 0.0:
+            low, above, below = x, gap, below / 2.0
+        else:
+            high, below, above = x, gap, above / 2.0
+        x = low + (high - low) * above / (above - below)
+    return x
+
+
 def _cached(case: Case, in_flight: float, stops: Stops) -> Generation:
     """With the prefix cache as full as it is: what it holds follows from who is paused, and who is paused from it.
 
-    A cache that holds less has more prefilled again, so fewer are resident and it holds more: the share that it holds
-    is the one crossing of a falling line, found by regula falsi with the Illinois rule.
-    # holds 1 -> room for 0.2, holds 0.2 -> room for 0.9: the crossing is at 0.55, where there is room for 0.55
+    A cache that holds less has more prefilled again, so fewer are resident and it holds more.
     """
     whole = 1.0 if case.stations.engine.prefix_cache else 0.0
     made = _generate(case, in_flight, stops, whole)
-    if case.stations.engine.kv_tokens is None or case.rollout.turns_mean <= 1.0 or whole == 0.0:
+    if case.stations.engine.kv_tokens is None or case.rollout.turns_mean <= 1.0 or _room(case, made) >= whole:
         return made
-    room = _room(case, made)
-    if room >= whole:
-        return made
-    low, above, high, below = 0.0, 1.0, whole, room - whole
-    for _ in range(HIT_LOOKS):
-        hits = (low * below - high * above) / (below - above)
-        made = _generate(case, in_flight, stops, hits)
-        gap = _room(case, made) - hits
-        if abs(gap) < HIT_TOLERANCE:
-            break
-        if gap > 0.0:
-            low, above, below = hits, gap, below / 2.0
-        else:
-            high, below, above = hits, gap, above / 2.0
-    return made
+    hits = _met(lambda held: _room(case, _generate(case, in_flight, stops, held)), whole, HIT_CLOSE)
+    return _generate(case, in_flight, stops, hits)
 
 
 def _room(case: Case, made: Generation) -> float:
@@ -152,19 +160,18 @@ def _room(case: Case, made: Generation) -> float:
 
 def _generate(case: Case, in_flight: float, stops: Stops, hits: float) -> Generation:
     demand, pause = demand_of(case, hits), pause_s(case)
-    if case.stations.prefill is None:
+    pool, engines = case.stations.prefill, case.layout.prefill_engines
+    if pool is None:
         return _together(case, demand, _flows(case, demand, (in_flight, pause), stops), (in_flight, hits, 0.0, stops))
     tokens = prefilled_tokens(case, hits)
-    low, high = 0.0, case.layout.prefill_engines / max(1e-12, tokens * case.stations.prefill.prefill_s_per_token)
-    extra, flows = 0.0, []
-    for _ in range(16):
-        turns = 0.5 * (low + high)
-        extra = prefill_pause_s(case.stations.prefill, case.layout.prefill_engines, tokens, turns)
-        flows = _flows(case, demand, (in_flight, pause + extra), stops)
-        if sum(count * f.turns_per_s for _, count, f in flows) > turns:
-            low = turns
-        else:
-            high = turns
+
+    def behind(turns: float) -> tuple[float, list[tuple[float, int, Flow]]]:
+        extra = prefill_pause_s(pool, engines, tokens, turns)
+        return extra, _flows(case, demand, (in_flight, pause + extra), stops)
+
+    most = engines / max(1e-12, tokens * pool.prefill_s_per_token)
+    turns = _met(lambda turns: sum(count * f.turns_per_s for _, count, f in behind(turns)[1]), most, CLOSE)
+    extra, flows = behind(turns)
     return _together(case, demand, flows, (in_flight, hits, extra, stops))
 
 

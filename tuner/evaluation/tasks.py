@@ -107,7 +107,10 @@ class Run:
     bound_s: float | None = None
     """Of the yardstick: with free moves."""
     best_static_s: float | None = None
+    """Of the best setting that is gone to at once and kept."""
     best_static: str = ""
+    free_static_s: float | None = None
+    """The same for a job that had begun there."""
     how: str = ""
     """Of the yardstick: which of its schedules was the best."""
 
