@@ -19,6 +19,7 @@ from math import inf
 from typing import Any
 
 from policies.objective import Constraint, Objective, violations
+from policies.reachable import Reach, climbed
 from policies.settings import GPUS_OF, values
 from simulators.analytic import AnalyticModel
 from simulators.analytic.solving import usable_share
@@ -88,15 +89,23 @@ def _useful_per_step(job: Job) -> float:
     )
 
 
-def promising(settings: Sequence[Setpoints], progress: Progress, rates: Rates, most: int) -> tuple[Setpoints, ...]:
-    """The `most` settings that come nearest to the best at some part of the run, the starting one first."""
+def promising(reach: Reach, progress: Progress, rates: Rates, most: int) -> tuple[Setpoints, ...]:
+    """The `most` settings that come nearest to the best at some part of the run, the starting one first.
+
+    At LOOKS parts of the run the hill of rates is climbed, each time from where the last one ended.
+    """
     last = len(progress.marks) - 1
     looks = sorted({round(last * part / (LOOKS - 1)) for part in range(LOOKS)})
-    clock = _usual_clock(settings[0], progress, rates)
-    columns = {s: [rates(k, s, clock[k]) for k in looks] for s in settings}
-    tops = [max(TINY, *(column[i] for column in columns.values())) for i in range(len(looks))]
-    near = {s: max(rate / top for rate, top in zip(column, tops, strict=True)) for s, column in columns.items()}
-    return tuple(dict.fromkeys([settings[0], *sorted(settings, key=lambda s: -near[s])]))[:most]
+    start = reach.setting(reach.start)
+    clock = _usual_clock(start, progress, rates)
+    spot, near = reach.start, dict[Setpoints, float]()
+    for look in looks:
+        spot, known = climbed(reach, spot, lambda s, k=look: rates(k, s, clock[k]))
+        top = max(TINY, *known.values())
+        for other, rate in known.items():
+            setting = reach.setting(other)
+            near[setting] = max(near.get(setting, 0.0), rate / top)
+    return tuple(dict.fromkeys([start, *sorted(near, key=lambda s: -near[s])]))[:most]
 
 
 def _usual_clock(start: Setpoints, progress: Progress, rates: Rates) -> list[float]:
@@ -164,11 +173,9 @@ def corrected(rates: Rates, progress: Progress, measured: Mapping[Setpoints, Seq
     known = {setting: _measured(rates, progress, setting, ends) for setting, ends in measured.items()}
 
     def rate(block: int, setting: Setpoints, at_s: float) -> float:
-        near = min(known, key=lambda other: _apart(setting, other))
-        factor, did = known[near][block]
-        if 1.0 / TRUSTED <= factor <= TRUSTED:
-            return rates(block, setting, at_s) * factor
-        return did
+        factor, did = known[min(known, key=lambda other: _apart(setting, other))][block]
+        said = rates(block, setting, at_s)
+        return said * factor if 1.0 / TRUSTED <= factor <= TRUSTED or not said else did
 
     return rate if known else rates
 

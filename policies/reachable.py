@@ -1,6 +1,8 @@
-"""The settings that a job's actuators reach: what a clairvoyant may choose from."""
+"""The settings that a job's actuators reach: what a clairvoyant may choose from, and which are next to which."""
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from policies.objective import Objective, violations
 from policies.settings import merged, with_trainer
@@ -8,49 +10,86 @@ from simulators.legality import lattice, refusal
 from simulators.plant import Setpoints, TrainerResize
 from simulators.scenario import Scenario
 
+FLIGHT_STEP = 1.25
+"""One step of the limit in flight."""
+FLIGHT_DOWN, FLIGHT_UP = -4, 4
+"""From 0.4 to 2.4 times as many."""
+CLIMB_MAX = 200
+"""Steps of one climb: more than any lattice is wide."""
 
-def settings_of(scenario: Scenario, most: int) -> tuple[Setpoints, ...]:
-    """At most about `most` legal settings that this job's actuators reach, the starting one first."""
-    start, movable = scenario.setpoints, {move.knob for move in scenario.move}
-    found = _splits(scenario) if {"gpus_trainer", "gpus_generator"} <= movable else [start]
-    if {"gpus_prefill", "gpus_decode"} <= movable:
-        found = [other for setting in found for other in _prefills(scenario, setting)]
-    flights = _flights(start) if "max_in_flight" in movable and start.max_in_flight else (1.0,)
-    kept = _thinned(found, max(1, most // len(flights)), start)
-    wider = [_in_flight(setting, factor) for factor in flights for setting in kept]
-    legal = [s for s in wider if not violations(Objective(), scenario.bounds, s)]
-    return tuple(dict.fromkeys([start, *legal]))
+Spot = tuple[int, int, int]
+"""(trainer GPUs, prefill GPUs or 0, steps of the limit in flight): a setting by its place on the lattices."""
 
 
-def _flights(start: Setpoints) -> tuple[float, ...]:
-    return (1.0, 0.6, 1.5)
+@dataclass(frozen=True)
+class Reach:
+    """All that the actuators of one job reach from where it starts."""
+
+    scenario: Scenario
+
+    @cached_property
+    def movable(self) -> frozenset[str]:
+        return frozenset(move.knob for move in self.scenario.move)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Legal trainer sizes, sorted."""
+        start, topology, bounds = self.scenario.setpoints, self.scenario.topology, self.scenario.bounds
+        now = start.gpus_trainer or 0
+        if topology.trainer_resize is TrainerResize.IMPOSSIBLE or not now or not start.gpus_generator:
+            return (now,)
+        if not {"gpus_trainer", "gpus_generator"} <= self.movable:
+            return (now,)
+        sizes = lattice(topology, start, bounds)
+        return tuple(sorted({now, *(t for t in sizes if refusal(topology, start, bounds, t) is None)}))
+
+    @property
+    def start(self) -> Spot:
+        return (self.scenario.setpoints.gpus_trainer or 0, self.scenario.setpoints.gpus_prefill or 0, 0)
+
+    def setting(self, spot: Spot) -> Setpoints:
+        trainer, prefill, steps = spot
+        start = self.scenario.setpoints
+        if spot == self.start:
+            return start
+        moved = trainer != start.gpus_trainer
+        found = merged(start, with_trainer(start, self.scenario.topology, trainer)) if moved else start
+        if prefill:
+            pool = (found.gpus_prefill or 0) + (found.gpus_decode or 0)
+            found = replace(found, gpus_prefill=prefill, gpus_decode=pool - prefill)
+        if found.max_in_flight is None or not steps:
+            return found
+        return replace(found, max_in_flight=max(1, round(found.max_in_flight * FLIGHT_STEP**steps)))
+
+    def around(self, spot: Spot) -> Iterator[Spot]:
+        """The legal spots one step away, knob by knob."""
+        trainer, prefill, steps = spot
+        here = self.sizes.index(trainer)
+        near = [(t, prefill, steps) for t in self.sizes[max(0, here - 1) : here + 2]]
+        if prefill and {"gpus_prefill", "gpus_decode"} <= self.movable:
+            unit = self.scenario.topology.gpus_per_engine or 1
+            near += [(trainer, prefill + unit, steps), (trainer, prefill - unit, steps)]
+        if "max_in_flight" in self.movable and self.scenario.setpoints.max_in_flight:
+            near += [(trainer, prefill, k) for k in (steps - 1, steps + 1) if FLIGHT_DOWN <= k <= FLIGHT_UP]
+        yield from (other for other in near if other != spot and self._legal(other))
+
+    def _legal(self, spot: Spot) -> bool:
+        unit, found = self.scenario.topology.gpus_per_engine or 1, self.setting(spot)
+        if found.gpus_prefill is not None and min(found.gpus_prefill, found.gpus_decode or 0) < unit:
+            return False
+        return not violations(Objective(), self.scenario.bounds, found)
 
 
-def _in_flight(setting: Setpoints, factor: float) -> Setpoints:
-    now = setting.max_in_flight
-    return setting if now is None else replace(setting, max_in_flight=max(1, round(now * factor)))
-
-
-def _splits(scenario: Scenario) -> list[Setpoints]:
-    start, topology = scenario.setpoints, scenario.topology
-    if topology.trainer_resize is TrainerResize.IMPOSSIBLE or not start.gpus_trainer or not start.gpus_generator:
-        return [start]
-    sizes = lattice(topology, start, scenario.bounds)
-    legal = [t for t in sizes if refusal(topology, start, scenario.bounds, t) is None]
-    return [merged(start, with_trainer(start, topology, t)) for t in sorted({*legal, start.gpus_trainer})]
-
-
-def _prefills(scenario: Scenario, setting: Setpoints) -> list[Setpoints]:
-    unit, pool = scenario.topology.gpus_per_engine or 1, setting.gpus_generator or 0
-    return [replace(setting, gpus_prefill=p, gpus_decode=pool - p) for p in range(unit, pool, unit)]
-
-
-def _thinned(found: list[Setpoints], most: int, start: Setpoints) -> list[Setpoints]:
-    """Evenly spread, the start and its neighbours among them."""
-    if len(found) <= most:
-        return found
-    here = found.index(start) if start in found else 0
-    near = {i for i in range(here - 2, here + 3) if 0 <= i < len(found)}
-    stride = len(found) / max(1, most - len(near))
-    spread = {int(i * stride) for i in range(max(0, most - len(near)))}
-    return [found[i] for i in sorted(near | spread)]
+def climbed(reach: Reach, start: Spot, worth: Callable[[Setpoints], float]) -> tuple[Spot, dict[Spot, float]]:
+    """(the best spot uphill from `start`, all that were looked at). One hill is assumed."""
+    known = {start: worth(reach.setting(start))}
+    best = start
+    for _ in range(CLIMB_MAX):
+        for spot in reach.around(best):
+            if spot not in known:
+                known[spot] = worth(reach.setting(spot))
+        better = max(known, key=lambda spot: known[spot])
+        if better == best:
+            break
+        best = better
+    return best, known

@@ -6,7 +6,7 @@ from math import inf
 
 from policies import clairvoyant
 from policies.clairvoyant import Progress, Rates, Schedule
-from policies.reachable import settings_of
+from policies.reachable import Reach
 from policies.settings import difference, values
 from simulators.pipeline import SimulatedPlant
 from simulators.plant import Order, Setpoints
@@ -17,8 +17,6 @@ from tuner.evaluation.tasks import Run, Task, extended
 TRAINING_SEED = 1009
 """Yardsticks are fitted on other random numbers than those they are scored with."""
 
-WIDE = 2
-"""So many times as many settings are looked at as are kept."""
 DEARNESS = (1.0, 4.0)
 """Schedules are also made with moves priced higher: fewer of them, where rates are not known so exactly."""
 
@@ -33,8 +31,7 @@ def yardstick(task: Task) -> Run:
     scenario, goal, size = task.scenario, task.goal or 0.0, task.size
     progress = clairvoyant.progress_of(scenario, goal, size.blocks)
     rates = clairvoyant.analytic_rates(scenario, progress)
-    settings = settings_of(scenario, WIDE * size.settings)
-    settings = clairvoyant.promising(settings, progress, rates, size.settings)
+    settings = clairvoyant.promising(Reach(scenario), progress, rates, size.settings)
     true = _corrected(task, progress, settings, rates)
     tried = [clairvoyant.earliest(scenario, progress, settings, true, dear) for dear in DEARNESS]
     first = clairvoyant.earliest(scenario, progress, settings, rates)
@@ -67,11 +64,13 @@ def _best_of(
         return _followed(scenario, schedule, progress, task.seed, goal)
 
     runs = {f"schedule {i + 1}": by(schedule) for i, schedule in enumerate(schedules)}
-    still = {shown(s): by(Schedule((s,) * len(progress.marks), ())) for s in {scenario.setpoints: None} | dict.fromkeys(stays)}
+    kept = dict.fromkeys([scenario.setpoints, *stays])
+    still = {shown(s): by(Schedule((s,) * len(progress.marks), ())) for s in kept}
     timed = [(reached_s(plant.log, goal) or inf, name, plant) for name, plant in runs.items()]
     stayed = [(reached_s(plant.log, goal) or inf, name, plant) for name, plant in still.items()]
     static_s, static, _ = min(stayed, key=lambda one: one[0])
-    seconds, how, plant = min([*timed, *((s, f"to {name} at once", p) for s, name, p in stayed)], key=lambda one: one[0])
+    timed += [(s, f"{name} at once", plant) for s, name, plant in stayed]
+    seconds, how, plant = min(timed, key=lambda one: one[0])
     begun_there = next((s for s in stays if shown(s) == static), scenario.setpoints)
     free_s = reached_s(_stayed(scenario, begun_there, task.seed, goal).log, goal) or inf
     return replace(

@@ -11,9 +11,10 @@ from policies.clairvoyant import (
     earliest,
     envelope,
     progress_of,
+    promising,
     statics,
 )
-from policies.reachable import settings_of
+from policies.reachable import Reach
 from simulators.plant import Setpoints
 from simulators.scenario import Move
 from tuner.scenario_files import load
@@ -53,17 +54,27 @@ def test_free_moves_are_the_bound() -> None:
 
 
 def test_rates_are_corrected_by_what_a_run_took() -> None:
-    slower = corrected(rates, PROGRESS, {LEFT: (200.0, 250.0)})
-    assert slower(0, LEFT, 0.0) == pytest.approx(0.5)
+    slower = corrected(rates, PROGRESS, {LEFT: (125.0, 175.0)})
+    assert slower(0, LEFT, 0.0) == pytest.approx(0.8)
     assert slower(1, LEFT, 0.0) == pytest.approx(2.0)
-    assert slower(0, RIGHT, 0.0) == pytest.approx(1.0), "the nearest setting that was run speaks for it"
+    assert slower(0, RIGHT, 0.0) == pytest.approx(1.6), "the nearest setting that was run speaks for it"
+
+
+def test_rates_that_are_far_off_are_replaced_by_what_a_run_did() -> None:
+    far = corrected(rates, PROGRESS, {LEFT: (1000.0, 1050.0)})
+    assert far(0, RIGHT, 0.0) == pytest.approx(0.1), "and not by twice that: the shape is not believed either"
+
+
+def test_a_setting_that_cannot_run_stays_so() -> None:
+    stuck = corrected(lambda block, setting, at_s: 0.0, PROGRESS, {LEFT: (125.0, 175.0)})
+    assert stuck(0, RIGHT, 0.0) == 0.0
 
 
 def test_on_a_real_story_the_bound_is_before_the_schedule_and_that_before_staying() -> None:
     scenario = load("length-x16-in-1000-steps").scenario
     progress = progress_of(scenario, 1000 * 256.0, 8)
     said = analytic_rates(scenario, progress)
-    settings = settings_of(scenario, 8)
+    settings = promising(Reach(scenario), progress, said, 8)
     assert settings[0] == scenario.setpoints
     best = earliest(scenario, progress, settings, said).seconds
     stays = earliest(scenario, progress, settings[:1], said).seconds
