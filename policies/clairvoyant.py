@@ -180,9 +180,7 @@ def corrected(rates: Rates, progress: Progress, measured: Mapping[Setpoints, Seq
     return rate if known else rates
 
 
-def _measured(
-    rates: Rates, progress: Progress, setting: Setpoints, ends: Sequence[float]
-) -> list[tuple[float, float]]:
+def _measured(rates: Rates, progress: Progress, setting: Setpoints, ends: Sequence[float]) -> list[tuple[float, float]]:
     """Block by block (simulated rate over the analytic one, simulated rate)."""
     starts = (0.0, *ends)
     found = []

@@ -8,8 +8,8 @@ from policies.control import Action, Capability, Decision, HoldCode, Outcome, Vi
 from policies.guardrails.case import Freeze, PastMove
 from policies.health import baseline, shifted
 from policies.moves import Move, Scene, Stage, advanced, answered, back, order_of, path_of
-from policies.probation import Judgement, Probation, judged
-from policies.readings import settling_s, work
+from policies.probation import Judgement, Probation, judged, standing
+from policies.readings import settling_s
 from policies.rules import Rules
 from policies.scorecard import void_forecasts
 from policies.settings import difference, direction, knobs_of, merged
@@ -36,11 +36,12 @@ def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: 
         leg_limit_s=max(LEG_LIMIT_S, LEG_LIMIT_ACTUATIONS * actuation),
         settle_s=settling_s(view.snapshot, view.in_force, actuation),
         reason=decision.reason,
+        actuation_s=actuation,
     )
     task = Undertaking(
         knobs,
         decision.gain_frac,
-        work(view.snapshot, state.moved_s, view.now_s),
+        standing(view.snapshot, state.moved_s, view.now_s),
         baseline(view.snapshot, view.now_s),
     )
     state = replace(
@@ -50,7 +51,7 @@ def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: 
         wanted=None,
         asked=None,
         scorecard=void_forecasts(state.scorecard),
-        recent=(*state.recent, *_past(view, changes, knobs))[-RECENT_MOVES:],
+        recent=(*state.recent, *_past(view, changes, knobs, move.settle_s))[-RECENT_MOVES:],
     )
     order = order_of(move, Scene(view.now_s, view.in_force))
     return state, replace(decision, action=Action.APPLY, decision_id=order_id(move), order=order, changes=changes)
@@ -124,7 +125,8 @@ def actuation_s(rules: Rules, state: State, knob: str) -> float:
 
 def _ended(rules: Rules, state: State, seen: Observation, move: Move) -> Conducted:
     task = state.undertaking or Undertaking(())
-    state = replace(state, move=None, undertaking=None, moved_s=seen.time_s, wanted=None)
+    in_force_s = seen.time_s - (move.rest_s if move.stage is Stage.DONE else 0.0)
+    state = replace(state, move=None, undertaking=None, moved_s=seen.time_s, in_force_s=in_force_s, wanted=None)
     base = state.accepted or seen.in_force
     match move.stage:
         case Stage.DONE:
@@ -188,13 +190,13 @@ def _awaited(move: Move, scene: Scene) -> str:
     if scene.syncing:
         return "the end of a weight sync"
     if move.stage is Stage.SETTLE:
-        return f"{max(0.0, move.settle_s - (scene.now_s - move.since_s)):.0f} s of settling"
+        return f"{max(0.0, move.rest_s - (scene.now_s - move.since_s)):.0f} s of settling"
     return scene.unready or "the new setting"
 
 
-def _past(view: View, changes: Setpoints, knobs: Iterable[str]) -> list[PastMove]:
+def _past(view: View, changes: Setpoints, knobs: Iterable[str], settle_s: float) -> list[PastMove]:
     turned = [(knob, direction(view.in_force, changes, knob)) for knob in knobs]
-    return [PastMove(view.now_s, knob, way) for knob, way in turned if way is not Direction.SET]
+    return [PastMove(view.now_s, knob, way, settle_s) for knob, way in turned if way is not Direction.SET]
 
 
 def _of(capabilities: Iterable[Capability], knob: str) -> list[Capability]:

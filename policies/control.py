@@ -79,6 +79,8 @@ class Draw:
     workload: Workload
     structure: str = "calibrated"
     """Draws of another name come from a structurally different model (a hidden tail, linear rates, serial)."""
+    doubt: float = 0.0
+    """Variance of ln(generator's rate / trainer's) by what it was fitted to; of a central draw."""
 
 
 class Modeller(Protocol):
@@ -108,6 +110,8 @@ class View:
     """What is left of the run, or the half-life of its drift where that is shorter: later gains do not count."""
     model: PlantModel | None = None
     workload: Workload | None = None
+    doubt: float = 0.0
+    """Of the model: variance of ln(generator's rate / trainer's)."""
     memory: Memory = field(default_factory=dict)
 
     def capability(self, knob: str) -> Capability | None:

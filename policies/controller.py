@@ -69,6 +69,7 @@ def view_of(rules: Rules, state: State, seen: Observation) -> View:
         horizon_s=max(0.0, min(rules.horizon_s, rules.ends_s - seen.time_s)),
         model=central.model if central is not None else None,
         workload=central.workload if central is not None else None,
+        doubt=central.doubt if central is not None else 0.0,
         memory=state.memory,
     )
 
@@ -147,7 +148,7 @@ def _case(rules: Rules, state: State, view: View, answer: Proposal, blanked: str
         rules.limits,
         settle_s=settling_s(view.snapshot, view.in_force, actuation),
         agreed=state.wanted.ticks if state.wanted is not None else 1,
-        last_move_s=state.moved_s,
+        in_force_s=state.in_force_s,
         recent=state.recent,
         freezes=state.freezes,
         pauses=state.pauses,
@@ -167,7 +168,7 @@ def _gated(rules: Rules, state: State, view: View, changes: Setpoints, seen: Obs
         view.topology,
         view.in_force,
         changes,
-        cost_s(view, knobs_of(changes)),
+        cost_s(view, changes),
         view.horizon_s,
         view.bounds,
         view.objective,

@@ -15,6 +15,8 @@ WATCHED: Mapping[str, str] = {
     "resp_len_mean": "length of what is kept",
 }
 """Signals whose jump right after a move means that the move changed the data."""
+FALLS_ONLY = ("resp_len_mean",)
+"""What throws long answers away makes the kept ones shorter; longer ones are what models learn to write."""
 BEYOND_NOISE = 4.0
 """Standard errors of the difference: five signals at every tick of a probation must not cry wolf."""
 SHIFT_MIN = 0.2
@@ -38,6 +40,8 @@ def shifted(before: Mapping[str, Level], snapshot: Snapshot, since_s: float) -> 
         was = before[name]
         error = sqrt(was.sigma**2 / was.n + after.sigma**2 / after.n)
         change = after.mean - was.mean
+        if name in FALLS_ONLY and change > 0.0:
+            continue
         if abs(change) > max(BEYOND_NOISE * error, SHIFT_MIN * abs(was.mean)):
             return f"the {words} went from {was.mean:.3g} to {after.mean:.3g} after the last move"
     return None

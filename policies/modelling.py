@@ -4,7 +4,7 @@ A job file says how a job is built (engine, trainer, plug, sandboxes) and roughl
 from the steps in view (policies/following.py): response length, turns, tool answers and times, usable share,
 the trainer's seconds against its formula, and the engine's seconds per token against f(b) + m S (with prefill's share).
 What no metric tells stays as stated, but two things that no file can know are drawn: the trainer's exponent before its
-first resize, U[1/2, 1], and a misfit of both sides' rates.
+first resize, and a misfit of both sides' rates.
 # busy 96 s where the formula says 80 s on 64 GPUs -> the trainer's factor is 1.2, at any number of GPUs
 """
 
@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp
 
-from policies.beliefs import Belief
+from policies.beliefs import EXPONENT_HIGH, EXPONENT_LOW, EXPONENT_MEAN, Belief
 from policies.control import Draw
 from policies.following import followed, mean_of, newest, sum_of
+from policies.outlook import Outlook, Split, to_come
 from policies.readings import ROWS_MIN, kept_rows
 from simulators.analytic import AnalyticModel
 from simulators.analytic.rollout import clipped_mean
@@ -29,16 +30,18 @@ from simulators.workload import Lengths, SolveRates, Workload
 
 ROWS = 32
 """The last so many steps speak for now."""
-EXPONENT_LOW, EXPONENT_HIGH = 0.5, 1.0
-"""How a trainer's speed grows with its GPUs, unknown before the first resize."""
 MISFIT = 0.03
 """Standard deviation of the logarithm of a side's rate that is right on average: what the formulas leave out."""
 HIDDEN_TAIL = 1.5
 """The other structure: lengths scatter this much more than they are stated to."""
-OTHERS = 5
-"""Draws of the other structure."""
-DRAWN = ("trainer", "engine", "length", "exponent", "misfit")
-"""Streams of the draws."""
+OTHERS = 10
+"""Draws of the other structure: the same jobs as the first of the calibrated ones, but for it."""
+DRAWN = ("trainer", "engine", "length", "outlook", "exponent")
+"""What is drawn of a job: the axes of the sequence below."""
+PLASTIC = 1.2590116
+"""The positive root of x^6 = x + 1: of it the most even sequence in five dimensions is made (Roberts 2018)."""
+AHEAD_STEPS, TREND_SHARE = 16.0, 0.5
+"""A move is judged about so many steps after it was decided; half of a trend is expected to go on until then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,11 @@ class NominalModeller:
     def central(self, seen: Observation) -> Draw | None:
         """The job as it is now; None while too few steps were seen."""
         fitted = fit(self.job, seen)
-        return None if fitted is None else _drawn(fitted, {}, (EXPONENT_LOW + EXPONENT_HIGH) / 2.0)
+        if fitted is None:
+            return None
+        doubts = dict(fitted.doubts)
+        draw = _drawn(fitted, {}, EXPONENT_MEAN)
+        return replace(draw, doubt=doubts.get("trainer", 0.0) + doubts.get("engine", 0.0))
 
     def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
         """`count` equally likely jobs, and some of another structure: the tail hidden."""
@@ -65,8 +72,10 @@ class NominalModeller:
         if fitted is None:
             return ()
         key = seed_key(seed)
-        own = [_sampled(fitted, key, i) for i in range(count)]
-        return (*own, *(_with_tail(_sampled(fitted, key, count + i)) for i in range(OTHERS)))
+        split = Split(seen.in_force.gpus_trainer, self.job.topology.gpus_per_engine)
+        outlook = to_come(seen.snapshot, split, AHEAD_STEPS, TREND_SHARE)
+        own = [_sampled(fitted, outlook, key, i) for i in range(count)]
+        return (*own, *map(_with_tail, own[:OTHERS]))
 
 
 def fit(job: Job, seen: Observation) -> Fitted | None:
@@ -96,11 +105,10 @@ def plain(stations: Stations) -> Stations:
     engine, trainer = stations.engine, stations.trainer
     table = engine.step.table
     line = StepTime((table[0], table[-1]), engine.step.per_context_token_s)
-    unknown = (EXPONENT_LOW + EXPONENT_HIGH) / 2.0
     return replace(
         stations,
         engine=replace(engine, step=line, lockstep=1, speeds=()),
-        trainer=replace(trainer, exponent=unknown),
+        trainer=replace(trainer, exponent=EXPONENT_MEAN),
     )
 
 
@@ -247,15 +255,30 @@ def _surroundings(job: Job, rows: Sequence[Row]) -> Stations:
 # ---- drawing ----
 
 
-def _sampled(fitted: Fitted, key: int, index: int) -> Draw:
+def _sampled(fitted: Fitted, outlook: Outlook, key: int, index: int) -> Draw:
+    """One possible job, as it is now or as its ratio of both rates is to become: the trainer's factor carries that."""
     doubts = dict(fitted.doubts)
     factors: dict[str, float] = {}
     for place, name in enumerate(("trainer", "engine", "length")):
-        z = normal_quantile(uniform(key, place, index, 0, 0))
+        z = _normal(key, place, index)
         own = (doubts.get(name, 0.0) + (MISFIT**2 if name != "length" else 0.0)) ** 0.5
         factors[name] = exp(own * z)
-    exponent = EXPONENT_LOW + (EXPONENT_HIGH - EXPONENT_LOW) * uniform(key, len(DRAWN), index, 0, 0)
+    factors["trainer"] *= exp(outlook.mean + outlook.sigma * _normal(key, DRAWN.index("outlook"), index))
+    exponent = EXPONENT_LOW + (EXPONENT_HIGH - EXPONENT_LOW) * _even(key, DRAWN.index("exponent"), index)
     return _drawn(fitted, factors, exponent)
+
+
+def _even(key: int, place: int, index: int) -> float:
+    """In (0, 1): the `index`-th point of an additive recurrence, from where the key says.
+
+    So few draws must not leave it to chance how many of them are extreme.
+    """
+    start: float = uniform(key, place, 0, 0, 0)
+    return min(1.0 - TINY, max(TINY, (start + (index + 1) * PLASTIC ** -(place + 1)) % 1.0))
+
+
+def _normal(key: int, place: int, index: int) -> float:
+    return normal_quantile(_even(key, place, index))
 
 
 def _drawn(fitted: Fitted, factors: dict[str, float], exponent: float) -> Draw:

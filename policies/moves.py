@@ -51,7 +51,10 @@ class Move:
     leg_limit_s: float
     """A leg that is not in force after this has failed."""
     settle_s: float
+    """From an order until signals may be trusted: actuation, and what was started under the old setting."""
     reason: str
+    actuation_s: float = 0.0
+    """The part of `settle_s` that is over once the new setting is in force."""
     at: int = 1
     """The setting that is being ordered."""
     stage: Stage = Stage.WALK
@@ -69,6 +72,11 @@ class Move:
     @property
     def goal(self) -> Setpoints:
         return self.path[-1]
+
+    @property
+    def rest_s(self) -> float:
+        """Settling that is left once the new setting is in force."""
+        return max(0.0, self.settle_s - self.actuation_s)
 
     @property
     def ended(self) -> bool:
@@ -121,7 +129,7 @@ def advanced(move: Move, scene: Scene) -> Move:
         case Stage.VERIFY:
             return _verified(move, scene, late)
         case Stage.SETTLE:
-            return _to(move, scene, Stage.DONE) if scene.now_s - move.since_s >= move.settle_s else move
+            return _to(move, scene, Stage.DONE) if scene.now_s - move.since_s >= move.rest_s else move
         case Stage.BACK:
             return _retraced(move, scene, late)
         case _:

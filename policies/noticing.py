@@ -98,7 +98,8 @@ def _adopted(rules: Rules, state: State, seen: Observation) -> Noticed:
     if rules.foreign is Foreign.PAUSE and not lost:
         pauses = (Pause(knob, None, "a foreign change") for knob in knobs if knob in ACTED)
         state = replace(state, pauses=(*state.pauses, *(p for p in pauses if p not in state.pauses)))
-    return replace(state, move=None, undertaking=None, probation=None, asked=None, moved_s=seen.time_s), notes
+    state = replace(state, move=None, undertaking=None, probation=None, asked=None)
+    return replace(state, moved_s=seen.time_s, in_force_s=seen.time_s), notes
 
 
 def _lost(seen: Observation) -> bool:

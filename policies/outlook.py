@@ -1,22 +1,57 @@
-"""The outlook of the ratio of both service rates: where it stands on the lattice of splits, and what is to come."""
+"""The outlook of the ratio of both service rates: where it stands on the lattice of splits, and what is to come.
+
+A series that stands still (policies/following.py) has nothing to come. One that walks is one of two kinds:
+- it **swings**: its short means crossed the mean of all of it CROSSINGS times, as no drift does. What comes is what was:
+  every phase of it is as likely as it was seen, and its mean is known the better the more often it came back;
+- it **drifts**: a share of its trend goes on, for no longer than it was watched (a damped trend: Gardner and McKenzie
+  1985). A trend is what two changes in a row have in common, so that a jump is none (the minmod slope: Roe 1986).
+  The rest of the trend is doubt, and so is the walk around it: q n / 3 is the variance of the mean of n steps to come.
+# walk 0.03 a step around a trend of 0.02 a step, 16 steps ahead, share 1/2: +0.16, doubt 0.11
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import log, sqrt
-from statistics import fmean
+from statistics import fmean, pstdev
 
-from policies.readings import kept_rows, level
+from policies.beliefs import EXPONENT_MEAN
+from policies.following import level_now, wander
+from policies.readings import ROWS_MIN, kept_rows
 from simulators.plant import Setpoints
 from simulators.signals import TINY
 from simulators.snapshot import Row, Snapshot
 
-TREND_STEPS = 8
-"""A trend is the change between the means of so many steps and of as many before."""
 SMOOTH_STEPS = 4
+"""Of one mean."""
 CROSSINGS = 3
-"""A drift crosses the mean of its window once; what does so this often comes back, and its mean is what to plan for."""
+"""A drift crosses the mean of its window once; what does so this often comes back."""
 TREND_BEYOND_NOISE = 2.0
 """Standard errors that a trend must exceed."""
+UNIFORM = 12.0**-0.5
+"""Standard deviation of a share that may be anything between 0 and 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Changes of ln(generator's rate / trainer's) against now."""
+
+    shifts: tuple[float, ...] = (0.0,)
+    """Equally likely ones."""
+    sigma: float = 0.0
+    """Doubt of their mean."""
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.shifts)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """In force."""
+
+    gpus_trainer: int | None
+    gpus_per_engine: int | None
 
 
 def place(settings: Setpoints) -> float:
@@ -33,33 +68,56 @@ def at(points: tuple[tuple[float, float], ...], x: float) -> float:
     return y0 + max(-1.0, min(1.0, (y1 - y0) / max(TINY, x1 - x0))) * (x - x0)
 
 
-def to_come(snapshot: Snapshot, ahead_steps: float, share: float) -> float:
-    """Change of ln(generator's rate / trainer's) to reckon with: back to the mean of a swing, or on with a trend."""
-    logs = [found for row in kept_rows(snapshot) if (found := _log_ratio(row)) is not None]
-    late, early = level(logs[-TREND_STEPS:]), level(logs[-2 * TREND_STEPS : -TREND_STEPS])
-    if late is None or early is None:
+def to_come(snapshot: Snapshot, split: Split, ahead_steps: float, share: float) -> Outlook:
+    """What to reckon with over the next `ahead_steps`; `share` of a trend goes on."""
+    rows = kept_rows(snapshot)
+    engines = rows[-1].values.get("engines") if rows else None
+    logs = [found for row in rows if (found := _log_ratio(row, split, engines)) is not None]
+    if len(logs) < ROWS_MIN:
+        return Outlook()
+    seen = wander(logs)
+    now, _ = level_now(logs, seen)
+    ahead = min(ahead_steps, float(len(logs)))
+    if seen.walk == 0.0:
+        return Outlook(sigma=sqrt(seen.expected_walk * ahead / 3.0))
+    means = [fmean(logs[i : i + SMOOTH_STEPS]) for i in range(0, len(logs) - SMOOTH_STEPS + 1, SMOOTH_STEPS)]
+    crossings = _crossings(means, fmean(logs))
+    if crossings >= CROSSINGS:
+        return Outlook(tuple(mean - now for mean in means), pstdev(means) / sqrt(crossings / 2.0))
+    trend = _trend(logs, seen.noise)
+    doubt = max(0.0, seen.expected_walk - trend * trend) * ahead / 3.0 + (UNIFORM * trend * ahead) ** 2
+    return Outlook((share * trend * ahead,), sqrt(doubt))
+
+
+def _trend(logs: Sequence[float], noise: float) -> float:
+    """Per step: the lesser of the last two changes between means, where both go the same way and beyond their noise."""
+    if len(logs) < 3 * SMOOTH_STEPS:
         return 0.0
-    if _swings(logs):
-        return fmean(logs) - late.mean
-    noise = sqrt(late.sigma**2 / late.n + early.sigma**2 / early.n)
-    change = late.mean - early.mean
-    if abs(change) <= TREND_BEYOND_NOISE * noise:
+    early, middle, late = (fmean(logs[-k * SMOOTH_STEPS :][:SMOOTH_STEPS]) for k in (3, 2, 1))
+    before, after = middle - early, late - middle
+    least = min(before, after, key=abs)
+    if before * after <= 0.0 or abs(least) <= TREND_BEYOND_NOISE * sqrt(2.0 * noise / SMOOTH_STEPS):
         return 0.0
-    return share * change * min(ahead_steps, float(TREND_STEPS)) / TREND_STEPS
+    return least / SMOOTH_STEPS
 
 
-def _swings(logs: Sequence[float]) -> bool:
-    """True where the series came back often: its means of SMOOTH_STEPS cross the mean of all, as no drift does."""
-    middle = fmean(logs)
-    means = [fmean(logs[i : i + SMOOTH_STEPS]) - middle for i in range(0, len(logs) - SMOOTH_STEPS + 1, SMOOTH_STEPS)]
-    return sum(a * b < 0.0 for a, b in pairwise(means)) >= CROSSINGS
+def _crossings(means: Sequence[float], middle: float) -> int:
+    """How often a series came over its mean."""
+    return sum((a - middle) * (b - middle) < 0.0 for a, b in pairwise(means))
 
 
-def _log_ratio(row: Row) -> float | None:
-    """ln of trainer seconds over engine seconds of one rollout; None where the step does not show both."""
+def _log_ratio(row: Row, split: Split, engines: float | None) -> float | None:
+    """ln of trainer seconds over engine seconds of one rollout; None where the step does not show both.
+
+    On the trainer's GPUs of now: a step that ran on more engines had fewer.
+    """
     values = row.values
-    busy, batch = values.get("trainer_busy_s"), values.get("batch_rollouts")
+    busy, batch, then = values.get("trainer_busy_s"), values.get("batch_rollouts"), values.get("engines")
     tpot, length = values.get("tpot_s"), values.get("resp_len_mean")
     if not busy or not batch or not tpot or not length:
         return None
-    return log(busy / batch) - log(tpot * length)
+    ratio = log(busy / batch) - log(tpot * length)
+    if then is None or engines is None or not split.gpus_trainer or not split.gpus_per_engine:
+        return ratio
+    had = split.gpus_trainer + (engines - then) * split.gpus_per_engine
+    return ratio + EXPONENT_MEAN * log(max(1.0, had) / split.gpus_trainer)

@@ -17,12 +17,13 @@ the revert itself is judged and never reverted.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import log, sqrt
+from math import exp, log, sqrt
 
 from policies.base import Interval
 from policies.beliefs import CENTRAL_80
+from policies.following import level_now, wander
 from policies.moves import Move
-from policies.readings import Level, work
+from policies.readings import ROWS_MIN, Level, work, work_series
 from simulators.signals import TINY
 from simulators.snapshot import Snapshot
 
@@ -33,6 +34,8 @@ DOUBTS = {"length": 0.25, "outside": 0.25, "usable": 0.5}
 reads all of the context) and seconds outside, between 0 (trainer-bound) and 1 (generator-bound) for the kept share."""
 UNKNOWN_DRIFT_FRAC = 0.05
 """Without tokens the drift meanwhile is unknown by this much."""
+JUDGED_STEPS = 16
+"""From the last step before a move to the middle of those that it is judged by, about."""
 PATIENCE = 4.0
 """A probation without enough steps ends undecided after so many settling times."""
 
@@ -56,10 +59,27 @@ class Probation:
     """The settled moment: only steps after it count."""
     predicted: Interval | None
     before: Mapping[str, Level] = field(default_factory=dict)
-    """The work done over the steps before the move (readings.work)."""
+    """The work done before the move (standing)."""
     health: Mapping[str, Level] = field(default_factory=dict)
     revert: bool = False
     """This move is itself a revert: it is judged, never reverted."""
+
+
+def standing(snapshot: Snapshot, since_s: float | None, until_s: float) -> dict[str, Level]:
+    """The work done before a move, as it stands at its end: of a job that drifts, an average would be of another one.
+
+    Its error holds what a walk adds until the move is judged.
+    """
+    found = {}
+    for name, values in work_series(snapshot, since_s, until_s).items():
+        known = [log(value) for value in values if value > TINY]
+        if len(known) < ROWS_MIN:
+            continue
+        seen = wander(known)
+        at, variance = level_now(known, seen)
+        error = sqrt(variance + seen.expected_walk * JUDGED_STEPS)
+        found[name] = Level(exp(at), exp(at) * error, 1)
+    return found
 
 
 def realised_gain(before: Mapping[str, Level], after: Mapping[str, Level]) -> Interval | None:

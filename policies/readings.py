@@ -80,7 +80,16 @@ def row_rate(values: Mapping[str, float]) -> float | None:
 
 
 def work(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> dict[str, Level]:
-    """What was done in (since, until], and what it was like.
+    """What was done in (since, until], and what it was like, on average."""
+    series = work_series(snapshot, since_s, until_s)
+    levels = {name: level(values[-WORK_STEPS:]) for name, values in series.items()}
+    return {name: found for name, found in levels.items() if found is not None}
+
+
+def work_series(
+    snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None
+) -> Mapping[str, Sequence[float]]:
+    """Step by step what was done in (since, until], and what it was like.
 
     `tokens` and `rollouts` trained per second; tokens of a rollout (`length`), share of the dispatched rollouts that
     was kept (`usable`), seconds outside the model (`outside`): what drifts by itself.
@@ -90,8 +99,7 @@ def work(snapshot: Snapshot, since_s: float | None = None, until_s: float | None
         for name, value in _work(row.values).items():
             if value is not None:
                 series[name].append(value)
-    levels = {name: level(values[-WORK_STEPS:]) for name, values in series.items()}
-    return {name: found for name, found in levels.items() if found is not None}
+    return series
 
 
 def _work(values: Mapping[str, float]) -> dict[str, float | None]:

@@ -70,7 +70,9 @@ class State:
     undertaking: Undertaking | None = None
     probation: Probation | None = None
     moved_s: float | None = None
-    """When the last move ended."""
+    """When the last move ended: steps after it belong to the setting in force alone."""
+    in_force_s: float | None = None
+    """Since when the setting in force is."""
     good_moves: int = 0
     alarm: str = ""
     """A shift of the model's learning after a move; a person's `resume` clears it."""

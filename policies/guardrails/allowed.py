@@ -8,7 +8,7 @@ from policies.guardrails.case import OK, Case, Ruling
 from policies.objective import Constraint, violations
 from policies.settings import ACTED, SPLIT, gpus, merged, values
 from simulators.legality import lattice
-from simulators.plant import TrainerResize
+from simulators.plant import Change, TrainerResize
 from simulators.signals import TINY
 
 
@@ -61,9 +61,15 @@ def bounded(case: Case) -> Ruling:
 
 
 def one_step(case: Case) -> Ruling:
-    """A split goes one lattice step at a time until moves have proved themselves: narrowed, not held."""
+    """A split goes one lattice step until a move has proved itself: narrowed, not held.
+
+    Where a change is a restart, a step costs as much as the whole way: it goes there at once.
+    """
     now, then = case.view.in_force.gpus_trainer, case.then.gpus_trainer
     if SPLIT not in case.knobs or now is None or then is None or case.good_moves >= case.limits.trusted_moves:
+        return OK
+    how = case.view.capability(SPLIT)
+    if how is not None and how.change is Change.RESTART:
         return OK
     between = [
         t
@@ -82,10 +88,13 @@ def donor(case: Case) -> Ruling:
     """The state *after* the donor shrinks: the side that gives may not become the slower one by more than its error.
 
     load = served by the other side / (capacity x (n'/n)), at the exponent 1 that is worst for the donor
+
+    Where a model speaks, its predictions have weighed the donor already, and better: of a side that is held back the
+    measured rate is a lower bound, and an engine that shares its time is busy with one resident.
     # trainer 2.0/s on 64 GPUs, generator 1.4/s on 192; 48 : 208 -> 1.52 / 1.50 = 1.01: passes; 40 : 216 -> 1.26: held
     """
     rates, now, then = case.view.beliefs.rates, case.view.in_force, case.then
-    if SPLIT not in case.knobs or not {"generator", "trainer"} <= rates.keys():
+    if case.view.model is not None or SPLIT not in case.knobs or not {"generator", "trainer"} <= rates.keys():
         return OK
     sizes = (now.gpus_trainer, then.gpus_trainer, now.gpus_generator, then.gpus_generator)
     if not all(sizes):

@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass, field
 
 from policies.base import Direction, Interval
 from policies.control import HoldCode, View
+from policies.readings import row_rate
 from policies.settings import knobs_of, merged
-from simulators.plant import Setpoints
+from simulators.plant import Change, Setpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,10 @@ class Limits:
     """The same for all other moves: quick to relieve, slow to shrink."""
     payback_ratio: float = 2.0
     """A gain must be worth this many times its cost within the horizon."""
-    trusted_moves: int = 3
+    trusted_moves: int = 1
     """Good moves after which a split may go further than one lattice step."""
+    reversal_settles: float = 3.0
+    """No knob turns back within so many settling times, except by probation."""
     reversals_max: int = 1
     """Changes of direction of one knob within the memory: more are an oscillation."""
     memory_settles: float = 12.0
@@ -45,6 +48,7 @@ class Limits:
             "confirm_shrink": self.confirm_starved,
             "payback_ratio": 1.0,
             "trusted_moves": 0,
+            "reversal_settles": 0.0,
             "reversals_max": 0,
             "memory_settles": 3.0,
             "donor_load_max": 0.5,
@@ -59,6 +63,8 @@ class PastMove:
     at_s: float
     knob: str
     direction: Direction
+    settle_s: float = 0.0
+    """Its settling time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,8 @@ class Case:
     settle_s: float = 0.0
     agreed: int = 1
     """Ticks in a row, this one included, with a proposal in the same direction."""
-    last_move_s: float | None = None
+    in_force_s: float | None = None
+    """Since when the setting in force is; None: since the start."""
     recent: tuple[PastMove, ...] = ()
     freezes: tuple[Freeze, ...] = ()
     pauses: tuple[Pause, ...] = ()
@@ -128,6 +135,25 @@ Guard = Callable[[Case], Ruling]
 OK = Ruling("")
 
 
-def cost_s(view: View, knobs: tuple[str, ...]) -> float:
-    """Seconds of the whole job's work that turning these costs: done at once, the dearest pays for all."""
-    return max((c.cost_s for k in knobs if (c := view.capability(k)) is not None), default=0.0)
+def cost_s(view: View, changes: Setpoints) -> float:
+    """Seconds of the whole job's work that these changes cost: done at once, the dearest pays for all.
+
+    Besides what the actuators state: a restart loses what is in flight, and a larger limit in flight takes as much work
+    into stock as it lets start; both are half done on average (Little's law makes seconds of them).
+    # 1,664 in flight at 1.7/s: a restart 1,200 s + 489 s | 2,080 instead: 416 / 2 / 1.7 = 122 s
+    """
+    found = [c for knob in knobs_of(changes) if (c := view.capability(knob)) is not None]
+    stated = max((c.cost_s for c in found), default=0.0)
+    now = view.snapshot.get("inflight_rollouts") or view.in_force.max_in_flight or 0
+    then = changes.max_in_flight or now
+    restarts = any(c.change is Change.RESTART for c in found)
+    stock = then if restarts else max(0.0, then - (view.in_force.max_in_flight or then))
+    rate = _made_per_s(view)
+    return stated + (stock / 2.0 / rate if rate else 0.0)
+
+
+def _made_per_s(view: View) -> float | None:
+    """Rollouts that the generator finishes per second, those that are not trained too."""
+    known = {name: signal.value for name, signal in view.snapshot.signals.items()}
+    rate, dispatched, accepted = row_rate(known), known.get("dispatched"), known.get("accepted")
+    return rate * max(1.0, dispatched / accepted) if rate and dispatched and accepted else rate

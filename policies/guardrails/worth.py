@@ -31,11 +31,11 @@ def confirmed(case: Case) -> Ruling:
 
 
 def cooled(case: Case) -> Ruling:
-    """One settling time since the last move."""
-    if case.last_move_s is None or case.view.now_s - case.last_move_s >= case.settle_s:
+    """One settling time since the setting in force came into force."""
+    if case.in_force_s is None or case.view.now_s - case.in_force_s >= case.settle_s:
         return OK
-    ago = case.view.now_s - case.last_move_s
-    return Ruling(f"the last move ended {ago:.0f} s ago, settling takes {case.settle_s:.0f} s", HoldCode.SETTLING)
+    ago = case.view.now_s - case.in_force_s
+    return Ruling(f"the last change was {ago:.0f} s ago, settling takes {case.settle_s:.0f} s", HoldCode.SETTLING)
 
 
 def pays_back(case: Case) -> Ruling:
@@ -43,7 +43,7 @@ def pays_back(case: Case) -> Ruling:
 
     Throughput is concave in the split, so the first of k steps gains at least a k-th of the whole.
     """
-    cost = cost_s(case.view, case.knobs)
+    cost = cost_s(case.view, case.changes)
     if cost <= 0.0:
         return OK
     if case.gain_frac is None:
@@ -59,11 +59,16 @@ def pays_back(case: Case) -> Ruling:
 
 
 def steady(case: Case) -> Ruling:
-    """No limit cycle: a knob that was turned back and forth rests."""
+    """No limit cycle: no knob turns back while it settles, and one that was turned back and forth rests."""
     since = case.view.now_s - case.limits.memory_settles * case.settle_s
     for knob in case.knobs:
-        turns = [m.direction for m in case.recent if m.knob == knob and m.at_s >= since]
-        turns.append(direction(case.view.in_force, case.changes, knob))
+        way, past = direction(case.view.in_force, case.changes, knob), [m for m in case.recent if m.knob == knob]
+        if past and past[-1].direction is not way:
+            rest_s = case.limits.reversal_settles * max(past[-1].settle_s, case.settle_s)
+            if case.view.now_s - past[-1].at_s < rest_s:
+                ago = case.view.now_s - past[-1].at_s
+                return Ruling(f"{knob} was turned {past[-1].direction} {ago:.0f} s ago", HoldCode.OSCILLATION)
+        turns = [*(m.direction for m in past if m.at_s >= since), way]
         reversals = sum(a is not b for a, b in pairwise(turns))
         if reversals > case.limits.reversals_max:
             return Ruling(

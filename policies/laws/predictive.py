@@ -14,10 +14,9 @@ e^d larger. So with L(x) = ln X along x = ln(g/t), read off the settings that we
 
     gain(d) = exp(L(x_best + d) - L(x_now + d)) - 1,     d = drift to come, and that +- 1.28 sigma
 
-sigma^2 = variances of both rates (beliefs) + the misfit of a model. The drift to come is half of the trend that the
-ratio showed over the last steps, continued through actuation and payback, where it exceeds its noise (a damped trend:
-Gardner and McKenzie 1985); of a load that swings it is the way back to its mean. Of the other knobs a model is believed
-to between a half and one and a half.
+averaged over all d that are equally likely (policies/outlook.py: half of a trend goes on through actuation and payback;
+of a load that swings, every phase). sigma^2 = variance of what the model was fitted to + its misfit + that of the trainer's
+exponent + the doubt of what is to come. Of the other knobs a model is believed to between a half and one and a half.
 
 States: waiting (review not due) -> review -> hold, or proposal; a proposal is reviewed at every tick until it is gone.
 
@@ -29,15 +28,18 @@ States: waiting (review not due) -> review -> hold, or proposal; a proposal is r
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import exp, inf, isfinite, log, sqrt
+from statistics import fmean
 
 from policies.base import Interval
-from policies.beliefs import CENTRAL_80
+from policies.beliefs import CENTRAL_80, EXPONENT_VARIANCE
 from policies.control import Hold, Memory, Proposal, View, split_to
 from policies.guardrails.case import cost_s
 from policies.laws.parameters import demand_bounds, within
 from policies.objective import Constraint, value, violations
-from policies.outlook import at, place, to_come
-from policies.settings import SPLIT, gpus, knobs_of, merged
+from policies.outlook import Outlook, Split, at, place, to_come
+from policies.probation import STEPS_MIN
+from policies.readings import settling_s
+from policies.settings import SPLIT, gpus, merged
 from simulators.legality import lattice, refusal
 from simulators.plant import Mode, Setpoints
 from simulators.signals import TINY
@@ -97,7 +99,7 @@ class Predictive:
         if here is None:
             return self._later(view, "the model cannot run the setting in force")
         now, ask = here[0], _keeping(view, here[1])
-        drift = to_come(view.snapshot, self._ahead_steps(view), self.trend_share)
+        drift = to_come(view.snapshot, _split_of(view), self._ahead_steps(view), self.trend_share)
         found = [(self._gain(view, option, now, drift), option) for option in self._options(view, ask, now, drift)]
         best = max(found, key=lambda pair: pair[0].mean - _cost_frac(view, pair[1].changes), default=None)
         if best is None:
@@ -121,28 +123,45 @@ class Predictive:
         memory: Memory = {"review_s": view.now_s + self.review_s, "why": reason}
         return Hold(reason, memory=memory)
 
-    def _options(self, view: View, ask: Ask, now: float, drift: float) -> Iterator[Option]:
+    def _options(self, view: View, ask: Ask, now: float, drift: Outlook) -> Iterator[Option]:
         """The best of each knob that can be turned here, where it differs from now."""
         found = (_splits(view, ask, now, drift), *(climb(view, ask, now) for climb in (_prefills, _ratios, _flights)))
         yield from (option for option in found if option is not None)
 
-    def _gain(self, view: View, option: Option, now: float, drift: float) -> Interval:
+    def _gain(self, view: View, option: Option, now: float, drift: Outlook) -> Interval:
         if not option.points:
             gain = option.worth / now - 1.0
             return Interval(*sorted((DOUBT_LOW * gain, gain, DOUBT_HIGH * gain)))
         here, there = place(view.in_force), place(merged(view.in_force, option.changes))
-        sigma = sqrt(sum(b.variance for b in view.beliefs.rates.values()) + self.misfit_frac**2)
-        shifts = (drift - CENTRAL_80 * sigma, drift, drift + CENTRAL_80 * sigma)
-        gains = [exp(at(option.points, there + d) - at(option.points, here + d)) - 1.0 for d in shifts]
+        scaling = EXPONENT_VARIANCE * _resized(view, option.changes) ** 2
+        reach = CENTRAL_80 * sqrt(view.doubt + self.misfit_frac**2 + scaling + drift.sigma**2)
+        gains = [
+            _mean_gain(option.points, there, here, [d + off for d in drift.shifts]) for off in (-reach, 0.0, reach)
+        ]
         return Interval(min(gains), gains[0] / 4.0 + gains[1] / 2.0 + gains[2] / 4.0, max(gains))
 
     def _ahead_steps(self, view: View) -> float:
-        """Steps until a move is in force and half of its payback is over: the middle of what it is judged by."""
+        """Steps until a move could be taken back: in force, settled and judged."""
         split, step_s = view.capability(SPLIT), view.snapshot.get("step_s") or 0.0
         if split is None or step_s <= TINY:
             return 0.0
-        payback_s = self.payback_ratio * split.cost_s / self.gain_min_frac
-        return (split.actuation_s + min(payback_s, view.horizon_s) / 2.0) / step_s
+        return settling_s(view.snapshot, view.in_force, split.actuation_s) / step_s + STEPS_MIN
+
+
+def _mean_gain(points: tuple[tuple[float, float], ...], there: float, here: float, shifts: Iterable[float]) -> float:
+    """Of going from `here` to `there`, over the time that all shifts last alike."""
+    pairs = [(exp(at(points, there + d)), exp(at(points, here + d))) for d in shifts]
+    return sum(after for after, _ in pairs) / sum(before for _, before in pairs) - 1.0
+
+
+def _resized(view: View, changes: Setpoints) -> float:
+    """ln of the trainer's size after over before."""
+    before, after = view.in_force.gpus_trainer, changes.gpus_trainer
+    return log(after / before) if before and after else 0.0
+
+
+def _split_of(view: View) -> Split:
+    return Split(view.in_force.gpus_trainer, view.topology.gpus_per_engine)
 
 
 # ---- what a setting is worth ----
@@ -174,7 +193,7 @@ def _keeping(view: View, allowed: frozenset[Constraint]) -> Ask:
 
 def _cost_frac(view: View, changes: Setpoints) -> float:
     """Cost as a share of the work left: what a gain must exceed to break even."""
-    return cost_s(view, knobs_of(changes)) / max(TINY, view.horizon_s)
+    return cost_s(view, changes) / max(TINY, view.horizon_s)
 
 
 def _named(changes: Setpoints) -> str:
@@ -219,7 +238,7 @@ def _climbed(sizes: list[int], start: int, ask: Callable[[int], float | None]) -
     return {sizes[spot]: found for spot, found in known.items() if found is not None}
 
 
-def _splits(view: View, ask: Ask, now: float, drift: float) -> Option | None:
+def _splits(view: View, ask: Ask, now: float, drift: Outlook) -> Option | None:
     start, total = view.in_force.gpus_trainer, gpus(view.in_force)
     if view.topology.mode is Mode.SERIAL or view.capability(SPLIT) is None or not start or total is None:
         return None
@@ -232,12 +251,12 @@ def _splits(view: View, ask: Ask, now: float, drift: float) -> Option | None:
     if len(worths) < 2:
         return None
     points = tuple(sorted((log((total - t) / t), log(worth)) for t, worth in worths.items()))
-    later = {t: at(points, log((total - t) / t) + drift) for t in worths}
+    later = {t: fmean(exp(at(points, log((total - t) / t) + d)) for d in drift.shifts) for t in worths}
     best = max(worths, key=lambda t: (later[t], -abs(t - start)))
     if best == start:
         return None
     near = min((t for t in worths if (t - start) * (best - start) > 0), key=lambda t: abs(t - start))
-    return Option(split_to(view, best), worths[best], points, exp(later[near] - later[start]) - 1.0)
+    return Option(split_to(view, best), worths[best], points, later[near] / later[start] - 1.0)
 
 
 def _prefills(view: View, ask: Ask, now: float) -> Option | None:

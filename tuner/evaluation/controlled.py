@@ -79,8 +79,7 @@ def charter_of(task: Task) -> Charter:
 def capabilities_of(scenario: Scenario) -> tuple[Capability, ...]:
     """What this job's actuators can do, with the price of one step of each knob in seconds of its whole work.
 
-    Hot: GPUs of one step are idle while they change sides, on two legs. Restart: nothing runs, and what was in flight
-    is lost: about the time of one batch.
+    Hot: GPUs of one step are idle while they change sides, on two legs. Restart: nothing runs meanwhile.
     """
     moves = {move.knob: move for move in scenario.move}
     found = []
@@ -93,7 +92,7 @@ def capabilities_of(scenario: Scenario) -> tuple[Capability, ...]:
         restart = any(m.change is Change.RESTART for m in mine)
         actuation = max(m.actuation_s for m in mine)
         down = (scenario.topology.restart_s or 0.0) if restart else 0.0
-        cost = actuation + down + _batch_s(scenario) if restart else 2.0 * actuation * _moved_frac(scenario, knob)
+        cost = actuation + down if restart else 2.0 * actuation * _moved_frac(scenario, knob)
         change = Change.RESTART if restart else mine[0].change
         found.append(Capability(knob, change, actuation + down, cost, knob in DATA_CHANGING))
     return tuple(found)
@@ -107,13 +106,3 @@ def _moved_frac(scenario: Scenario, knob: str) -> float:
     unit = max(topology.gpus_per_engine or 1, topology.trainer_gpu_step or 1)
     least = min(now.gpus_trainer or unit, now.gpus_generator or unit)
     return min(1.0, unit / max(1, least))
-
-
-def _batch_s(scenario: Scenario) -> float:
-    job = job_at(scenario, 0, 0.0)
-    trainer = job.stations.trainer
-    tokens = (job.setpoints.batch_rollouts or 1) * (
-        job.workload.prompt.mean_tokens + job.workload.response.mean_tokens * job.workload.turns.mean
-    )
-    shared = float(job.setpoints.gpus_trainer or 1) ** trainer.exponent
-    return float(trainer.base_s + trainer.gpu_s_per_token * tokens / shared)

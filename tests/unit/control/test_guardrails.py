@@ -84,7 +84,7 @@ HELD: dict[str, tuple[Callable[[], Case], HoldCode]] = {
     "a gain inside its doubt": (lambda: case(gain_frac=Interval(-0.01, 0.05, 0.11)), HoldCode.DEADBAND),
     "a gain too small": (lambda: case(gain_frac=Interval(0.005, 0.01, 0.015)), HoldCode.DEADBAND),
     "wanted for the first time": (lambda: case(agreed=1), HoldCode.UNCONFIRMED),
-    "the last move was just now": (lambda: case(last_move_s=3500.0), HoldCode.SETTLING),
+    "the last move was just now": (lambda: case(in_force_s=3500.0), HoldCode.SETTLING),
     "no time to earn it": (lambda: case(horizon_s=600.0), HoldCode.PAYBACK),
     "no gain to pay with": (lambda: case(gain_frac=None), HoldCode.PAYBACK),
     "back and forth": (

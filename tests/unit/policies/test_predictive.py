@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from policies.beliefs import Belief, Beliefs
 from policies.control import Capability, Hold, Proposal, View
 from policies.laws.predictive import Predictive
 from policies.settings import ACTED, merged
@@ -30,7 +29,7 @@ def view_of(job: Job, *knobs: str, bounds: Bounds | None = None) -> View:
         job.setpoints,
         job.topology,
         bounds=bounds or Bounds(gpus_trainer_min=32),
-        beliefs=Beliefs({side: Belief(1.0, 1e-4, 0.0) for side in ("trainer", "generator")}),
+        doubt=2e-4,
         capabilities=tuple(c for c in CAPABILITIES if c.knob in knobs),
         horizon_s=21600.0,
         model=AnalyticModel(job.stations),
@@ -98,8 +97,7 @@ def test_doubt_about_the_rates_widens_the_interval() -> None:
     view = view_of(job_of("steady-noise-24h", gpus_trainer=80, gpus_generator=176), "gpus_trainer")
     widths = []
     for variance in (1e-5, 0.02):
-        beliefs = Beliefs({side: Belief(1.0, variance, 0.0) for side in ("trainer", "generator")})
-        answer = Predictive(gain_min_frac=0.005, misfit_frac=0.01).decide(replace(view, beliefs=beliefs))
+        answer = Predictive(gain_min_frac=0.005, misfit_frac=0.01).decide(replace(view, doubt=variance))
         gain = answer.gain_frac if isinstance(answer, Proposal) else None
         widths.append(float("inf") if gain is None else gain.high - gain.low)
     assert widths[0] < widths[1]
