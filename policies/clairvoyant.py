@@ -15,6 +15,7 @@ Moves free of cost give the envelope, which nobody can beat but by luck.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -100,12 +101,16 @@ def promising(reach: Reach, progress: Progress, rates: Rates, most: int) -> tupl
     clock = _usual_clock(start, progress, rates)
     spot, near = reach.start, dict[Setpoints, float]()
     for look in looks:
-        spot, known = climbed(reach, spot, lambda s, k=look: rates(k, s, clock[k]))
+        spot, known = climbed(reach, spot, partial(_rate_at, rates, look, clock[look]))
         top = max(TINY, *known.values())
         for other, rate in known.items():
             setting = reach.setting(other)
             near[setting] = max(near.get(setting, 0.0), rate / top)
     return tuple(dict.fromkeys([start, *sorted(near, key=lambda s: -near[s])]))[:most]
+
+
+def _rate_at(rates: Rates, block: int, at_s: float, setting: Setpoints) -> float:
+    return rates(block, setting, at_s)
 
 
 def _usual_clock(start: Setpoints, progress: Progress, rates: Rates) -> list[float]:

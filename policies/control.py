@@ -12,14 +12,16 @@ from typing import Protocol
 from policies.base import Direction, Interval
 from policies.beliefs import Beliefs
 from policies.objective import Objective
-from policies.settings import with_trainer
-from simulators.model import PlantModel
+from policies.settings import missing_of, with_trainer, without
+from simulators.model import PlantModel, Prediction
 from simulators.plant import Bounds, Change, Inventory, Observation, Setpoints, Topology
 from simulators.snapshot import Snapshot
 from simulators.workload import Workload
 
 Memory = Mapping[str, float | str]
 """What a policy wants to know again at its next tick; it becomes part of the state."""
+REVIEW_S = "review_s"
+"""In a policy's memory: until this second it holds, whatever it sees, and no model is made for it."""
 
 
 class ControlMode(StrEnum):
@@ -113,6 +115,17 @@ class View:
     doubt: float = 0.0
     """Of the model: variance of ln(generator's rate / trainer's)."""
     memory: Memory = field(default_factory=dict)
+
+    @property
+    def missing(self) -> int:
+        """Generator GPUs that are gone."""
+        return missing_of(self.in_force, self.inventory)
+
+    def predicted(self, settings: Setpoints) -> Prediction | None:
+        """What the model says of a setting, on the GPUs that are there; None without one. Raises ValueError."""
+        if self.model is None or self.workload is None:
+            return None
+        return self.model.predict(self.topology, self.workload, without(settings, self.missing))
 
     def capability(self, knob: str) -> Capability | None:
         return next((c for c in self.capabilities if c.knob == knob), None)

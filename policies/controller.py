@@ -11,7 +11,18 @@ from math import isfinite
 
 from policies.base import Interval
 from policies.conduct import actuation_s, begun, held, on_probation, walked
-from policies.control import Action, Command, ControlMode, Decision, GateVerdict, Hold, HoldCode, Proposal, View
+from policies.control import (
+    REVIEW_S,
+    Action,
+    Command,
+    ControlMode,
+    Decision,
+    GateVerdict,
+    Hold,
+    HoldCode,
+    Proposal,
+    View,
+)
 from policies.gate import Question, confirm
 from policies.guardrails.case import Case, cost_s
 from policies.guardrails.chain import guarded
@@ -54,7 +65,9 @@ def _decided(rules: Rules, state: State, seen: Observation) -> tuple[State, Deci
 
 def view_of(rules: Rules, state: State, seen: Observation) -> View:
     """What the policy may know."""
-    central = rules.modeller.central(seen) if rules.modeller is not None else None
+    due_s = state.memory.get(REVIEW_S, 0.0)
+    rests = isinstance(due_s, float) and seen.time_s < due_s
+    central = rules.modeller.central(seen) if rules.modeller is not None and not rests else None
     return View(
         now_s=seen.time_s,
         snapshot=seen.snapshot,
@@ -172,6 +185,7 @@ def _gated(rules: Rules, state: State, view: View, changes: Setpoints, seen: Obs
         view.horizon_s,
         view.bounds,
         view.objective,
+        view.missing,
     )
     return confirm(question, rules.modeller.draws(seen, rules.gate.draws_min, rules.seed + state.tick), rules.gate)
 

@@ -1,6 +1,6 @@
 """A quantity followed over the steps in view: a random walk seen through noise, both variances from the series itself.
 
-    y_k = x_k + v_k, v ~ N(0, r);   x_k = x_(k-1) + w_k, w ~ N(0, s r)      (local-level model: Harvey 1989, section 4.2)
+    y_k = x_k + v_k, v ~ N(0, r);   x_k = x_(k-1) + w_k, w ~ N(0, s r)       (local-level model: Harvey 1989, ch. 4)
 
 on the logarithm. Of the ratio s a few sizes are tried; the concentrated likelihood of its one-step errors e_k with
 variances r f_k,
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import exp, inf, log
 from statistics import fmean
 
-from policies.beliefs import VARIANCE_FLOOR, WALK_PER_S, Belief, Reading, predicted, updated
+from policies.beliefs import VARIANCE_FLOOR, Belief, Reading, predicted, updated
 from policies.readings import NOISE_FLOOR, ROWS_MIN
 from simulators.signals import TINY
 from simulators.snapshot import Row
@@ -86,7 +86,7 @@ def followed(rows: Sequence[Row], values: Sequence[float | None]) -> Belief | No
     seen = wander([log(value) for _, value in known])
     times = [row.time_s if row.time_s is not None else float(i) for i, (row, _) in enumerate(known)]
     apart = max(TINY, (times[-1] - times[0]) / (len(times) - 1))
-    walk = max(WALK_PER_S, seen.walk / apart)
+    walk = (seen.walk or seen.expected_walk) / apart
     belief: Belief | None = None
     for at_s, (_, value) in zip(times, known, strict=True):
         belief = belief if belief is None else predicted(belief, at_s, walk)
@@ -103,7 +103,3 @@ def mean_of(rows: Sequence[Row], name: str) -> float | None:
     """For what may be 0: the plain mean."""
     known = [row.values[name] for row in rows if name in row.values]
     return fmean(known) if known else None
-
-
-def sum_of(rows: Sequence[Row], name: str) -> float:
-    return sum(row.values.get(name, 0.0) for row in rows)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from policies.allocation import central
 from policies.control import Draw, GateVerdict
 from policies.objective import Objective, value, violations
-from policies.settings import merged
+from policies.settings import merged, without
 from simulators.plant import Bounds, Setpoints, Topology
 from simulators.signals import TINY
 
@@ -46,6 +46,8 @@ class Question:
     """Seconds over which a gain counts."""
     bounds: Bounds
     objective: Objective
+    missing: int = 0
+    """Generator GPUs that are gone."""
 
 
 def confirm(question: Question, draws: Sequence[Draw], limits: GateLimits) -> GateVerdict:
@@ -83,8 +85,8 @@ def _gain(question: Question, draw: Draw) -> float:
     """Relative gain of one draw; LOST where the new setting cannot run or breaks a bound that the old one keeps."""
     q, then = question, merged(question.now, question.changes)
     try:
-        was = draw.model.predict(q.topology, draw.workload, q.now)
-        will = draw.model.predict(q.topology, draw.workload, then)
+        was = draw.model.predict(q.topology, draw.workload, without(q.now, q.missing))
+        will = draw.model.predict(q.topology, draw.workload, without(then, q.missing))
     except ValueError:
         return LOST
     before = {v.constraint for v in violations(q.objective, q.bounds, q.now, was)}

@@ -3,20 +3,21 @@
 A job file says how a job is built (engine, trainer, plug, sandboxes) and roughly how fast it is. What drifts is read
 from the steps in view (policies/following.py): response length, turns, tool answers and times, usable share,
 the trainer's seconds against its formula, and the engine's seconds per token against f(b) + m S (with prefill's share).
-What no metric tells stays as stated, but two things that no file can know are drawn: the trainer's exponent before its
-first resize, and a misfit of both sides' rates.
+Then both sides are brought to what the job delivers. What no metric tells stays as stated, but two things that no file can
+know are drawn: the trainer's exponent before its first resize, and a misfit of the engines' speed.
 # busy 96 s where the formula says 80 s on 64 GPUs -> the trainer's factor is 1.2, at any number of GPUs
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp
+from math import exp, inf, isfinite, log, sqrt
 
 from policies.beliefs import EXPONENT_HIGH, EXPONENT_LOW, EXPONENT_MEAN, Belief
 from policies.control import Draw
-from policies.following import followed, mean_of, newest, sum_of
+from policies.following import followed, mean_of, newest
 from policies.outlook import Outlook, Split, to_come
-from policies.readings import ROWS_MIN, kept_rows
+from policies.readings import ROWS_MIN, kept_rows, row_rate
+from policies.settings import missing_of, without
 from simulators.analytic import AnalyticModel
 from simulators.analytic.rollout import clipped_mean
 from simulators.analytic.solving import usable_share
@@ -28,28 +29,65 @@ from simulators.stations import Stations, StepTime
 from simulators.streams import normal_quantile, seed_key, uniform
 from simulators.workload import Lengths, SolveRates, Workload
 
-ROWS = 32
-"""The last so many steps speak for now."""
-MISFIT = 0.03
-"""Standard deviation of the logarithm of a side's rate that is right on average: what the formulas leave out."""
+ROWS = 64
+"""The last so many steps are looked at; of a quantity that wanders only the newest ones count."""
+RECENT = 16
+"""Of what may be 0 and is not followed, the mean of so many."""
+MISFIT = 0.05
+"""Standard deviation of the logarithm of the engines' speed that is right on average: what f(b) + m S leaves out."""
+MODEL = 0.01
+"""The same of what two sides make together (tests/laws/test_analytic_against_events.py)."""
+NUDGE = 0.02
+"""A side is made so much slower to see what it takes from the whole."""
 HIDDEN_TAIL = 1.5
 """The other structure: lengths scatter this much more than they are stated to."""
 OTHERS = 10
 """Draws of the other structure: the same jobs as the first of the calibrated ones, but for it."""
-DRAWN = ("trainer", "engine", "length", "outlook", "exponent")
+DRAWN = ("trainer", "engine", "delivered", "outlook", "exponent")
 """What is drawn of a job: the axes of the sequence below."""
-PLASTIC = 1.2590116
-"""The positive root of x^6 = x + 1: of it the most even sequence in five dimensions is made (Roberts 2018)."""
+EVEN = 1.1127757
+"""The positive root of x^7 = x + 1: of it an even sequence in up to six dimensions is made (Roberts 2018)."""
 AHEAD_STEPS, TREND_SHARE = 16.0, 0.5
 """A move is judged about so many steps after it was decided; half of a trend is expected to go on until then."""
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Of ln(seconds per token) of both sides, and how what the job delivers binds them together.
+
+    delivered: ln X = -(engine share) e - (trainer share) t + noise. The update is Kalman's with one reading.
+    """
+
+    engine: float = MISFIT**2
+    """Variances before that reading."""
+    trainer: float = 0.0
+    engine_share: float = 0.0
+    """By how much X falls when a side slows down: 1 where it alone limits, 0 where the other does."""
+    trainer_share: float = 0.0
+    noise: float = inf
+
+    @property
+    def total(self) -> float:
+        """Variance of the reading that was to be expected."""
+        return self.engine_share**2 * self.engine + self.trainer_share**2 * self.trainer + self.noise
+
+    def gains(self) -> tuple[float, float]:
+        """By how much each side becomes slower for each 1 % that is missing."""
+        return self.engine * self.engine_share / self.total, self.trainer * self.trainer_share / self.total
+
+    @property
+    def ratio(self) -> float:
+        """Variance of ln(generator's rate / trainer's) after it."""
+        shared = self.engine * self.engine_share - self.trainer * self.trainer_share
+        return self.engine + self.trainer - shared**2 / self.total
+
+
+@dataclass(frozen=True, slots=True)
 class Fitted:
-    """The job as its metrics have it, with the doubt of what was read (variance of the logarithm)."""
+    """The job as its metrics have it, with the doubt of what was read."""
 
     job: Job
-    doubts: tuple[tuple[str, float], ...]
+    doubt: Doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +100,7 @@ class NominalModeller:
         fitted = fit(self.job, seen)
         if fitted is None:
             return None
-        doubts = dict(fitted.doubts)
-        draw = _drawn(fitted, {}, EXPONENT_MEAN)
-        return replace(draw, doubt=doubts.get("trainer", 0.0) + doubts.get("engine", 0.0))
+        return replace(_drawn(fitted, (1.0, 1.0), EXPONENT_MEAN), doubt=fitted.doubt.ratio)
 
     def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
         """`count` equally likely jobs, and some of another structure: the tail hidden."""
@@ -83,15 +119,43 @@ def fit(job: Job, seen: Observation) -> Fitted | None:
     rows = _of_one_setting(kept_rows(seen.snapshot))[-ROWS:]
     if len(rows) < ROWS_MIN:
         return None
-    now = merged_known(job.setpoints, seen.in_force)
+    now = without(merged_known(job.setpoints, seen.in_force), missing_of(seen.in_force, seen.inventory))
     job = replace(job, setpoints=now, stations=plain(job.stations))
     job = replace(job, workload=_workload(job, rows))
     job, trainer = _trainer(job, rows)
     job, engine = _engine(job, rows)
-    length = followed(rows, [row.values.get("resp_len_mean") for row in rows])
-    job = replace(job, stations=_surroundings(job, rows))
-    doubts = {"trainer": trainer, "engine": engine, "length": length}
-    return Fitted(job, tuple((name, belief.variance) for name, belief in doubts.items() if belief is not None))
+    job = replace(job, stations=_surroundings(job, rows[-RECENT:]))
+    doubt = Doubt(
+        MISFIT**2 + (0.0 if engine is None else engine.variance), 0.0 if trainer is None else trainer.variance
+    )
+    return _delivering(Fitted(job, doubt), rows)
+
+
+def _delivering(fitted: Fitted, rows: Sequence[Row]) -> Fitted:
+    """Both sides' speeds brought to what the job delivers, each by its part in it and by its doubt.
+
+    A side that limits is measured by that as nothing else measures it, whatever its formula leaves out.
+    # engines +-5 %, they alone limit, 4 % less than expected is delivered (+-1.5 %): engines 3.7 % slower, +-1.5 %
+    """
+    seen = followed(rows, [row_rate(row.values) for row in rows])
+    said = _useful_per_s(fitted.job)
+    if seen is None or said is None:
+        return fitted
+    slower = (with_engine_factor(fitted.job, 1.0 + NUDGE), with_trainer_factor(fitted.job, 1.0 + NUDGE))
+    made = [_useful_per_s(job) or said for job in slower]
+    shares = [max(0.0, log(said / other) / log(1.0 + NUDGE)) for other in made]
+    doubt = replace(fitted.doubt, engine_share=shares[0], trainer_share=shares[1], noise=seen.variance + MODEL**2)
+    short = log(said / seen.rate)
+    engine, trainer = (exp(gain * short) for gain in doubt.gains())
+    return Fitted(with_engine_factor(with_trainer_factor(fitted.job, trainer), engine), doubt)
+
+
+def _useful_per_s(job: Job) -> float | None:
+    try:
+        made = AnalyticModel(job.stations).predict(job.topology, job.workload, job.setpoints).useful_rollouts_per_s
+    except ValueError:
+        return None
+    return made if made > TINY else None
 
 
 def merged_known(stated: Setpoints, in_force: Setpoints) -> Setpoints:
@@ -136,7 +200,7 @@ def _workload(job: Job, rows: Sequence[Row]) -> Workload:
     elif rest is not None and work.tool_tokens is not None and tools > TINY:
         answer = max(1.0, (rest - clipped_mean(work.prompt)) / tools)
         work = replace(work, tool_tokens=with_clipped_mean(work.tool_tokens, answer))
-    outside = mean_of(rows, "non_generation_mean_s")
+    outside = mean_of(rows[-RECENT:], "non_generation_mean_s")
     if outside is not None and work.tool is not None and tools > TINY:
         work = replace(work, tool=replace(work.tool, mean_s=outside / tools))
     return replace(work, solve=_solve(job, work.solve, rows))
@@ -163,18 +227,24 @@ def with_clipped_mean(lengths: Lengths, mean_tokens: float) -> Lengths:
 def _solve(job: Job, solve: SolveRates, rows: Sequence[Row]) -> SolveRates:
     """Prompts that all rollouts solve take the blame for every group without advantage: the model learns them."""
     size = job.setpoints.group_size or 1
-    trained, filtered = sum_of(rows, "batch_rollouts"), sum_of(rows, "filtered_zero_adv")
-    zero = mean_of(rows, "zero_adv_frac")
-    usable = None if zero is None else 1.0 - zero
-    if job.setpoints.filter_zero_adv:
-        usable = trained / max(TINY, trained + filtered)
+    kept = followed(rows, [_usable(row, bool(job.setpoints.filter_zero_adv)) for row in rows])
     stated = usable_share(solve, size)
     varying = max(TINY, 1.0 - solve.always_frac - solve.never_frac)
-    if usable is None or stated <= TINY or trained <= 0.0:
+    if kept is None or stated <= TINY:
         return solve
-    wanted = min(1.0, varying * usable / stated)
+    wanted = min(1.0, varying * min(1.0, kept.rate) / stated)
     never = min(solve.never_frac, 1.0 - wanted)
     return replace(solve, always_frac=max(0.0, 1.0 - never - wanted), never_frac=never)
+
+
+def _usable(row: Row, filtered: bool) -> float | None:
+    """Share of the groups of one step that taught something."""
+    values = row.values
+    if not filtered:
+        zero = values.get("zero_adv_frac")
+        return None if zero is None else 1.0 - zero
+    trained, left = values.get("batch_rollouts"), values.get("filtered_zero_adv", 0.0)
+    return trained / (trained + left) if trained else None
 
 
 # ---- how fast the stations are ----
@@ -256,16 +326,20 @@ def _surroundings(job: Job, rows: Sequence[Row]) -> Stations:
 
 
 def _sampled(fitted: Fitted, outlook: Outlook, key: int, index: int) -> Draw:
-    """One possible job, as it is now or as its ratio of both rates is to become: the trainer's factor carries that."""
-    doubts = dict(fitted.doubts)
-    factors: dict[str, float] = {}
-    for place, name in enumerate(("trainer", "engine", "length")):
-        z = _normal(key, place, index)
-        own = (doubts.get(name, 0.0) + (MISFIT**2 if name != "length" else 0.0)) ** 0.5
-        factors[name] = exp(own * z)
-    factors["trainer"] *= exp(outlook.mean + outlook.sigma * _normal(key, DRAWN.index("outlook"), index))
+    """One possible job, as it is now or as its ratio of both rates is to become: the trainer's factor carries that.
+
+    Both sides are drawn as they were known before what is delivered was looked at, and are brought to it then, each
+    reading with an error of its own (an ensemble update: Burgers, van Leeuwen and Evensen 1998).
+    """
+    doubt = fitted.doubt
+    engine, trainer = sqrt(doubt.engine) * _normal(key, 1, index), sqrt(doubt.trainer) * _normal(key, 0, index)
+    noise = sqrt(doubt.noise) * _normal(key, 2, index) if isfinite(doubt.noise) else 0.0
+    short = noise - doubt.engine_share * engine - doubt.trainer_share * trainer
+    of_engine, of_trainer = doubt.gains()
+    engine, trainer = engine + of_engine * short, trainer + of_trainer * short
+    trainer += outlook.mean + outlook.sigma * _normal(key, DRAWN.index("outlook"), index)
     exponent = EXPONENT_LOW + (EXPONENT_HIGH - EXPONENT_LOW) * _even(key, DRAWN.index("exponent"), index)
-    return _drawn(fitted, factors, exponent)
+    return _drawn(fitted, (exp(engine), exp(trainer)), exponent)
 
 
 def _even(key: int, place: int, index: int) -> float:
@@ -274,24 +348,22 @@ def _even(key: int, place: int, index: int) -> float:
     So few draws must not leave it to chance how many of them are extreme.
     """
     start: float = uniform(key, place, 0, 0, 0)
-    return min(1.0 - TINY, max(TINY, (start + (index + 1) * PLASTIC ** -(place + 1)) % 1.0))
+    return min(1.0 - TINY, max(TINY, (start + (index + 1) * EVEN ** -(place + 1)) % 1.0))
 
 
 def _normal(key: int, place: int, index: int) -> float:
     return normal_quantile(_even(key, place, index))
 
 
-def _drawn(fitted: Fitted, factors: dict[str, float], exponent: float) -> Draw:
-    """The fitted job with its rates multiplied; another exponent is hinged at the size in force, where it was read."""
-    job = with_engine_factor(with_trainer_factor(fitted.job, factors.get("trainer", 1.0)), factors.get("engine", 1.0))
-    response = job.workload.response
-    longer = replace(response, mean_tokens=response.mean_tokens * factors.get("length", 1.0))
-    job = replace(job, workload=replace(job.workload, response=longer))
+def _drawn(fitted: Fitted, factors: tuple[float, float], exponent: float) -> Draw:
+    """The fitted job with the seconds of engines and trainer multiplied; another exponent is hinged at the size in
+    force, where it was read."""
+    engine, slower = factors
+    job = with_engine_factor(with_trainer_factor(fitted.job, slower), engine)
     trainer, gpus = job.stations.trainer, job.setpoints.gpus_trainer or 1
     hinged = trainer.gpu_s_per_token * gpus ** (exponent - trainer.exponent)
     trainer = replace(trainer, gpu_s_per_token=hinged, exponent=exponent)
-    stations = replace(job.stations, trainer=trainer)
-    return Draw(AnalyticModel(stations), job.workload)
+    return Draw(AnalyticModel(replace(job.stations, trainer=trainer)), job.workload)
 
 
 def _with_tail(draw: Draw) -> Draw:

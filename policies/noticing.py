@@ -13,7 +13,7 @@ from policies.moves import Stage
 from policies.readings import Level, kept_rows, level, noise_variance, rate_series, readings, settling_s
 from policies.rules import Foreign, Rules
 from policies.scorecard import Forecast, conformal_scale, demoted, forecasted, scored
-from policies.settings import ACTED, knobs_of, merged, values
+from policies.settings import ACTED, knobs_of, merged, missing_of, values
 from policies.state import State
 from simulators.plant import Observation, Setpoints
 from simulators.snapshot import Row
@@ -89,10 +89,14 @@ def _adopted(rules: Rules, state: State, seen: Observation) -> Noticed:
     expected = state.accepted if state.move is None else merged(state.accepted, state.move.goal)
     known, now = values(expected), values(seen.in_force)
     turned = {n: v for n, v in now.items() if n in known and known[n] != v}
-    state = replace(state, accepted=merged(expected, seen.in_force))
-    if not turned:
+    gone = missing_of(seen.in_force, seen.inventory)
+    came = gone - state.missing if not turned else 0
+    state = replace(state, accepted=merged(expected, seen.in_force), missing=gone)
+    if not turned and not came:
         return state, ()
     notes = tuple(f"{n} went from {known[n]} to {v} without us: adopted" for n, v in turned.items())
+    if came:
+        notes = (*notes, f"{abs(came)} generator GPUs are {'gone' if came > 0 else 'back'}")
     knobs = knobs_of(Setpoints(**turned))
     lost = set(turned) <= {"gpus_trainer", "gpus_generator", "engines"} and _lost(seen)
     if rules.foreign is Foreign.PAUSE and not lost:

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from policies.base import Direction
-from simulators.plant import Setpoints, Topology
+from simulators.plant import Inventory, Setpoints, Topology
 
 SPLIT = "gpus_trainer"
 """The knob that moves GPUs between the two sides: named by the trainer's share, the generator has the rest."""
@@ -80,6 +80,26 @@ def gpus(settings: Setpoints) -> int | None:
     if settings.gpus_trainer is None or settings.gpus_generator is None:
         return None
     return settings.gpus_trainer + settings.gpus_generator
+
+
+def missing_of(in_force: Setpoints, there: Inventory) -> int:
+    """Generator GPUs that the setting in force counts on and that are gone: a node lost, not a knob turned."""
+    if in_force.gpus_generator is None or there.gpus_generator is None:
+        return 0
+    return max(0, in_force.gpus_generator - there.gpus_generator)
+
+
+def without(settings: Setpoints, missing: int) -> Setpoints:
+    """What runs under a setting while so many of the generator's GPUs are gone; of two pools the decoders lose them."""
+    if not missing or settings.gpus_generator is None:
+        return settings
+    decode = settings.gpus_decode
+    return replace(
+        settings,
+        gpus_generator=max(0, settings.gpus_generator - missing),
+        gpus_decode=None if decode is None else max(0, decode - missing),
+        engines=None,
+    )
 
 
 def with_trainer(now: Setpoints, topology: Topology, gpus_trainer: int) -> Setpoints:

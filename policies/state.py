@@ -71,6 +71,8 @@ class State:
     probation: Probation | None = None
     moved_s: float | None = None
     """When the last move ended: steps after it belong to the setting in force alone."""
+    missing: int = 0
+    """Generator GPUs that were gone at the last look."""
     in_force_s: float | None = None
     """Since when the setting in force is."""
     good_moves: int = 0

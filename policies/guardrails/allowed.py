@@ -48,13 +48,10 @@ def _legal_split(case: Case) -> Ruling:
 def bounded(case: Case) -> Ruling:
     """Staleness, bias and quotas as the model predicts them after the move; what is broken already may be left."""
     view = case.view
-    was = will = None
-    if view.model is not None and view.workload is not None:
-        try:
-            was = view.model.predict(view.topology, view.workload, view.in_force)
-            will = view.model.predict(view.topology, view.workload, case.then)
-        except ValueError as error:
-            return Ruling(f"the model refuses the new setting: {error}", HoldCode.BOUND)
+    try:
+        was, will = view.predicted(view.in_force), view.predicted(case.then)
+    except ValueError as error:
+        return Ruling(f"the model refuses the new setting: {error}", HoldCode.BOUND)
     before = {v.constraint for v in violations(view.objective, view.bounds, view.in_force, was)}
     new = [v for v in violations(view.objective, view.bounds, case.then, will) if v.constraint not in before]
     return Ruling(new[0].reason, HoldCode.BOUND) if new else OK

@@ -14,9 +14,10 @@ e^d larger. So with L(x) = ln X along x = ln(g/t), read off the settings that we
 
     gain(d) = exp(L(x_best + d) - L(x_now + d)) - 1,     d = drift to come, and that +- 1.28 sigma
 
-averaged over all d that are equally likely (policies/outlook.py: half of a trend goes on through actuation and payback;
-of a load that swings, every phase). sigma^2 = variance of what the model was fitted to + its misfit + that of the trainer's
-exponent + the doubt of what is to come. Of the other knobs a model is believed to between a half and one and a half.
+averaged over all d that are equally likely (policies/outlook.py: half of a trend goes on until a move could be taken
+back; of a load that swings, every phase). sigma^2 = variance of what the model was fitted to + its misfit + that of the
+trainer's exponent + the doubt of what is to come. Of the other knobs a model is believed to between a half and one and a
+half. Knobs that gain on top of the best one are turned with it: one restart, one settling.
 
 States: waiting (review not due) -> review -> hold, or proposal; a proposal is reviewed at every tick until it is gone.
 
@@ -26,28 +27,30 @@ States: waiting (review not due) -> review -> hold, or proposal; a proposal is r
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, inf, isfinite, log, sqrt
 from statistics import fmean
 
 from policies.base import Interval
 from policies.beliefs import CENTRAL_80, EXPONENT_VARIANCE
-from policies.control import Hold, Memory, Proposal, View, split_to
+from policies.control import REVIEW_S, Hold, Memory, Proposal, View, split_to
 from policies.guardrails.case import cost_s
 from policies.laws.parameters import demand_bounds, within
 from policies.objective import Constraint, value, violations
 from policies.outlook import Outlook, Split, at, place, to_come
 from policies.probation import STEPS_MIN
 from policies.readings import settling_s
-from policies.settings import SPLIT, gpus, merged
+from policies.settings import SPLIT, gpus, merged, values
 from simulators.legality import lattice, refusal
 from simulators.plant import Mode, Setpoints
 from simulators.signals import TINY
 
-DOUBT_LOW, DOUBT_HIGH = 0.5, 1.5
-"""How far a model's gain of a knob other than the split is believed."""
-FLIGHT_STEP = 1.25
-"""One step of the limit in flight."""
+DOUBTS = (0.5, 1.0, 1.5)
+"""How far a model's gain of a knob other than the split is believed: low, mean, high."""
+FLIGHT_STEP, FLIGHT_STEPS = 1.25, 4
+"""One step of the limit in flight, and how many of them one change may take."""
+FLAT = 0.005
+"""Where more in flight brings no more than this, it only makes rollouts older."""
 RATIO_STEP, RATIO_MAX = 0.125, 2.0
 """One step of the oversampling ratio, and how far it goes."""
 CLIMB_MAX = 24
@@ -78,8 +81,8 @@ class Predictive:
     """A gain below this is not worth the trouble of a move."""
     payback_ratio: float = within(2.0, 1.0, 5.0)
     """How often a gain must pay for its cost within the horizon."""
-    misfit_frac: float = within(0.04, 0.01, 0.15)
-    """What a model's ratio of the two rates is off by, beside the noise of what it was fitted to."""
+    misfit_frac: float = within(0.02, 0.005, 0.15)
+    """What a model's ratio of the two rates is off by at another setting, beside the doubt of what it was fitted to."""
     review_s: float = within(300.0, 60.0, 3600.0)
     """Seconds between two reviews while nothing is wanted."""
     trend_share: float = within(0.5, 0.0, 1.0)
@@ -89,7 +92,7 @@ class Predictive:
         demand_bounds(self)
 
     def decide(self, view: View) -> Proposal | Hold:
-        due = view.memory.get("review_s", 0.0)
+        due = view.memory.get(REVIEW_S, 0.0)
         if isinstance(due, float) and view.now_s < due <= view.now_s + self.review_s:
             why = view.memory.get("why", "nothing was wanted")
             return Hold(f"{why}; the next review is in {due - view.now_s:.0f} s", memory=view.memory)
@@ -105,7 +108,25 @@ class Predictive:
         if best is None:
             return self._later(view, "every near setting is worse by the model, illegal or out of bounds")
         others = [f"{_named(o.changes)} {g.mean:+.1%}" for g, o in found if o is not best[1]]
-        return self._judged(view, best, f"; beside it {', '.join(others)}" if others else "")
+        best = self._joined(view, best, here[1])
+        return self._judged(view, best, f"; alone {', '.join(others)}" if others else "")
+
+    def _joined(
+        self, view: View, best: tuple[Interval, Option], broken: frozenset[Constraint]
+    ) -> tuple[Interval, Option]:
+        """The best option with every other knob that gains on top of it."""
+        gain, option = best
+        for climb in CLIMBS:
+            there = replace(view, in_force=merged(view.in_force, option.changes))
+            found = climb(there, _keeping(there, broken), option.worth)
+            if found is None or set(values(found.changes)) & set(values(option.changes)):
+                continue
+            if found.worth < option.worth * (1.0 + self.gain_min_frac):
+                continue
+            more = found.worth / option.worth
+            gain = Interval(*(_on_top(g, share * (more - 1.0)) for g, share in zip(_ends(gain), DOUBTS, strict=True)))
+            option = replace(option, changes=merged(option.changes, found.changes), worth=found.worth)
+        return gain, option
 
     def _judged(self, view: View, best: tuple[Interval, Option], beside: str) -> Proposal | Hold:
         gain, option = best
@@ -120,18 +141,18 @@ class Predictive:
         return Proposal(option.changes, words, gain)
 
     def _later(self, view: View, reason: str) -> Hold:
-        memory: Memory = {"review_s": view.now_s + self.review_s, "why": reason}
+        memory: Memory = {REVIEW_S: view.now_s + self.review_s, "why": reason}
         return Hold(reason, memory=memory)
 
     def _options(self, view: View, ask: Ask, now: float, drift: Outlook) -> Iterator[Option]:
         """The best of each knob that can be turned here, where it differs from now."""
-        found = (_splits(view, ask, now, drift), *(climb(view, ask, now) for climb in (_prefills, _ratios, _flights)))
+        found = (_splits(view, ask, now, drift), *(climb(view, ask, now) for climb in CLIMBS))
         yield from (option for option in found if option is not None)
 
     def _gain(self, view: View, option: Option, now: float, drift: Outlook) -> Interval:
         if not option.points:
             gain = option.worth / now - 1.0
-            return Interval(*sorted((DOUBT_LOW * gain, gain, DOUBT_HIGH * gain)))
+            return Interval(*sorted(share * gain for share in DOUBTS))
         here, there = place(view.in_force), place(merged(view.in_force, option.changes))
         scaling = EXPONENT_VARIANCE * _resized(view, option.changes) ** 2
         reach = CENTRAL_80 * sqrt(view.doubt + self.misfit_frac**2 + scaling + drift.sigma**2)
@@ -146,6 +167,14 @@ class Predictive:
         if split is None or step_s <= TINY:
             return 0.0
         return settling_s(view.snapshot, view.in_force, split.actuation_s) / step_s + STEPS_MIN
+
+
+def _ends(gain: Interval) -> tuple[float, float, float]:
+    return gain.low, gain.mean, gain.high
+
+
+def _on_top(gain: float, more: float) -> float:
+    return (1.0 + gain) * (1.0 + more) - 1.0
 
 
 def _mean_gain(points: tuple[tuple[float, float], ...], there: float, here: float, shifts: Iterable[float]) -> float:
@@ -169,12 +198,12 @@ def _split_of(view: View) -> Split:
 
 def _asked(view: View, changes: Setpoints) -> tuple[float, frozenset[Constraint]] | None:
     """(the objective there, the hard bounds that it breaks); None where the model cannot run it."""
-    if view.model is None or view.workload is None:
-        return None
     then = merged(view.in_force, changes)
     try:
-        prediction = view.model.predict(view.topology, view.workload, then)
+        prediction = view.predicted(then)
     except ValueError:
+        return None
+    if prediction is None:
         return None
     broken = frozenset(v.constraint for v in violations(view.objective, view.bounds, then, prediction))
     worth = value(view.objective, prediction, then)
@@ -197,13 +226,16 @@ def _cost_frac(view: View, changes: Setpoints) -> float:
 
 
 def _named(changes: Setpoints) -> str:
+    parts = []
     if changes.gpus_trainer is not None:
-        return f"{changes.gpus_trainer} : {changes.gpus_generator} GPUs"
+        parts.append(f"{changes.gpus_trainer} : {changes.gpus_generator} GPUs")
     if changes.gpus_prefill is not None:
-        return f"{changes.gpus_prefill} GPUs of prefill, {changes.gpus_decode} of decode"
+        parts.append(f"{changes.gpus_prefill} GPUs of prefill, {changes.gpus_decode} of decode")
     if changes.oversampling_ratio is not None:
-        return f"oversampling {changes.oversampling_ratio:g}"
-    return f"{changes.max_in_flight} in flight"
+        parts.append(f"oversampling {changes.oversampling_ratio:g}")
+    if changes.max_in_flight is not None and changes.gpus_trainer is None:
+        parts.append(f"{changes.max_in_flight} in flight")
+    return ", ".join(parts)
 
 
 # ---- climbing ----
@@ -286,9 +318,16 @@ def _flights(view: View, ask: Ask, now: float) -> Option | None:
     start, most = view.in_force.max_in_flight, view.bounds.max_in_flight_max
     if view.capability("max_in_flight") is None or not start:
         return None
-    near = [max(1, round(start * factor)) for factor in (1.0 / FLIGHT_STEP**2, 1.0 / FLIGHT_STEP, FLIGHT_STEP)]
-    near = [n for n in (*near, round(start * FLIGHT_STEP**2)) if n != start and (most is None or n <= most)]
-    return _best_of(ask, now, (Setpoints(max_in_flight=n) for n in near))
+    steps = range(-FLIGHT_STEPS, FLIGHT_STEPS + 1)
+    sizes = sorted({max(1, round(start * FLIGHT_STEP**k)) for k in steps} | {start})
+    sizes = [n for n in sizes if most is None or n <= max(most, start)]
+    worths = _climbed(sizes, start, lambda n: now if n == start else ask(Setpoints(max_in_flight=n)))
+    least = min((n for n in worths if worths[n] >= (1.0 - FLAT) * max(worths.values())), key=lambda n: abs(n - start))
+    return None if least == start else Option(Setpoints(max_in_flight=least), worths[least])
+
+
+CLIMBS = (_prefills, _ratios, _flights)
+"""Of the knobs beside the split, each by itself."""
 
 
 def _best_of(ask: Ask, now: float, wishes: Iterable[Setpoints]) -> Option | None:
