@@ -31,7 +31,7 @@ WALK_PER_S = 1e-6
 CENTRAL_80 = 1.2816
 """Standard deviations from the mean to either end of an 80 % central interval."""
 EXPONENT_LOW, EXPONENT_HIGH = 0.75, 1.0
-"""How a side's rate grows with its GPUs: anything between, before the first resize. Published strong scaling: 0.93 twice
+"""How a side's rate grows with its GPUs: anything between, before the first resize. Published strong scaling: 0.93
 (GPT-3 on 768 and 3,584 H100 in MLPerf Training 3.0, on 10,752 in 3.1); batches of a job like ours are smaller."""
 EXPONENT_MEAN = (EXPONENT_LOW + EXPONENT_HIGH) / 2.0
 EXPONENT_VARIANCE = (EXPONENT_HIGH - EXPONENT_LOW) ** 2 / 12.0

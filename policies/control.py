@@ -12,7 +12,7 @@ from typing import Protocol
 from policies.base import Direction, Interval
 from policies.beliefs import Beliefs
 from policies.objective import Objective
-from policies.settings import missing_of, with_trainer, without
+from policies.settings import with_trainer, without
 from simulators.model import PlantModel, Prediction
 from simulators.plant import Bounds, Change, Inventory, Observation, Setpoints, Topology
 from simulators.snapshot import Snapshot
@@ -105,6 +105,8 @@ class View:
     bounds: Bounds = field(default_factory=Bounds)
     objective: Objective = field(default_factory=Objective)
     beliefs: Beliefs = field(default_factory=Beliefs)
+    missing: int = 0
+    """Generator GPUs that the setting in force counts on and that are gone."""
     pending: Setpoints | None = None
     """Ordered and not yet in force."""
     capabilities: tuple[Capability, ...] = ()
@@ -115,11 +117,6 @@ class View:
     doubt: float = 0.0
     """Of the model: variance of ln(generator's rate / trainer's)."""
     memory: Memory = field(default_factory=dict)
-
-    @property
-    def missing(self) -> int:
-        """Generator GPUs that are gone."""
-        return missing_of(self.in_force, self.inventory)
 
     def predicted(self, settings: Setpoints) -> Prediction | None:
         """What the model says of a setting, on the GPUs that are there; None without one. Raises ValueError."""

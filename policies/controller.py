@@ -30,7 +30,7 @@ from policies.noticing import noticed
 from policies.readings import aged, blank_reason, sane, settling_s
 from policies.rules import Rules
 from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
-from policies.settings import direction, knobs_of
+from policies.settings import direction, knobs_of, missing_of
 from policies.state import Asked, State, Wanted
 from simulators.plant import Observation, Setpoints
 
@@ -77,6 +77,7 @@ def view_of(rules: Rules, state: State, seen: Observation) -> View:
         bounds=rules.bounds,
         objective=rules.objective,
         beliefs=state.beliefs,
+        missing=missing_of(seen.in_force, seen.inventory),
         pending=None if state.move is None else state.move.goal,
         capabilities=rules.capabilities,
         horizon_s=max(0.0, min(rules.horizon_s, rules.ends_s - seen.time_s)),

@@ -3,8 +3,8 @@
 A job file says how a job is built (engine, trainer, plug, sandboxes) and roughly how fast it is. What drifts is read
 from the steps in view (policies/following.py): response length, turns, tool answers and times, usable share,
 the trainer's seconds against its formula, and the engine's seconds per token against f(b) + m S (with prefill's share).
-Then both sides are brought to what the job delivers. What no metric tells stays as stated, but two things that no file can
-know are drawn: the trainer's exponent before its first resize, and a misfit of the engines' speed.
+Then both sides are brought to what the job delivers. What no metric tells stays as stated, but two things that no file
+can know are drawn: the trainer's exponent before its first resize, and a misfit of the engines' speed.
 # busy 96 s where the formula says 80 s on 64 GPUs -> the trainer's factor is 1.2, at any number of GPUs
 """
 

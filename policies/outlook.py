@@ -1,8 +1,8 @@
 """The outlook of the ratio of both service rates: where it stands on the lattice of splits, and what is to come.
 
 A series that stands still (policies/following.py) has nothing to come. One that walks is one of two kinds:
-- it **swings**: its short means crossed the mean of all of it CROSSINGS times, as no drift does. What comes is what was:
-  every phase of it is as likely as it was seen, and its mean is known the better the more often it came back;
+- it **swings**: its short means crossed the mean of all of it CROSSINGS times, as no drift does. What comes is what
+  was: every phase is as likely as it was seen, and the mean is known the better the more often it came back;
 - it **drifts**: a share of its trend goes on, for no longer than it was watched (a damped trend: Gardner and McKenzie
   1985). A trend is what two changes in a row have in common, so that a jump is none (the minmod slope: Roe 1986).
   The rest of the trend is doubt, and so is the walk around it: q n / 3 is the variance of the mean of n steps to come.

@@ -16,8 +16,8 @@ e^d larger. So with L(x) = ln X along x = ln(g/t), read off the settings that we
 
 averaged over all d that are equally likely (policies/outlook.py: half of a trend goes on until a move could be taken
 back; of a load that swings, every phase). sigma^2 = variance of what the model was fitted to + its misfit + that of the
-trainer's exponent + the doubt of what is to come. Of the other knobs a model is believed to between a half and one and a
-half. Knobs that gain on top of the best one are turned with it: one restart, one settling.
+trainer's exponent + the doubt of what is to come. Of another knob's gain between a half and one and a half is believed.
+Knobs that gain on top of the best one are turned with it: one restart, one settling.
 
 States: waiting (review not due) -> review -> hold, or proposal; a proposal is reviewed at every tick until it is gone.
 
@@ -26,51 +26,26 @@ States: waiting (review not due) -> review -> hold, or proposal; a proposal is r
 #   X(56) 4.55, X(48) 4.4 -> +1.1 %, under the 2 % that are worth a move -> hold
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import exp, inf, isfinite, log, sqrt
-from statistics import fmean
+from math import exp, log, sqrt
 
 from policies.base import Interval
 from policies.beliefs import CENTRAL_80, EXPONENT_VARIANCE
-from policies.control import REVIEW_S, Hold, Memory, Proposal, View, split_to
+from policies.control import REVIEW_S, Hold, Memory, Proposal, View
 from policies.guardrails.case import cost_s
 from policies.laws.parameters import demand_bounds, within
-from policies.objective import Constraint, value, violations
+from policies.objective import Constraint
+from policies.options import CLIMBS, Ask, Option, asked, keeping, splits
 from policies.outlook import Outlook, Split, at, place, to_come
 from policies.probation import STEPS_MIN
 from policies.readings import settling_s
-from policies.settings import SPLIT, gpus, merged, values
-from simulators.legality import lattice, refusal
-from simulators.plant import Mode, Setpoints
+from policies.settings import SPLIT, merged, values
+from simulators.plant import Setpoints
 from simulators.signals import TINY
 
 DOUBTS = (0.5, 1.0, 1.5)
 """How far a model's gain of a knob other than the split is believed: low, mean, high."""
-FLIGHT_STEP, FLIGHT_STEPS = 1.25, 4
-"""One step of the limit in flight, and how many of them one change may take."""
-FLAT = 0.005
-"""Where more in flight brings no more than this, it only makes rollouts older."""
-RATIO_STEP, RATIO_MAX = 0.125, 2.0
-"""One step of the oversampling ratio, and how far it goes."""
-CLIMB_MAX = 24
-"""Steps of one climb: from one end of a lattice of 2,048 GPUs to the other by doubling."""
-
-
-Ask = Callable[[Setpoints], float | None]
-"""What a change is worth; None where it is out of the question."""
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A setting with what the model says of it."""
-
-    changes: Setpoints
-    worth: float
-    points: tuple[tuple[float, float], ...] = ()
-    """(ln of generator over trainer GPUs, ln of worth) of all splits that were asked for."""
-    first_step: float = inf
-    """Gain of the first lattice step on the way: too small a one can never be proved by probation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +73,10 @@ class Predictive:
             return Hold(f"{why}; the next review is in {due - view.now_s:.0f} s", memory=view.memory)
         if view.model is None or view.workload is None or not view.snapshot.signals:
             return Hold("no calibrated model of this job yet: too few steps were seen")
-        here = _asked(view, Setpoints())
+        here = asked(view, Setpoints())
         if here is None:
             return self._later(view, "the model cannot run the setting in force")
-        now, ask = here[0], _keeping(view, here[1])
+        now, ask = here[0], keeping(view, here[1])
         drift = to_come(view.snapshot, _split_of(view), self._ahead_steps(view), self.trend_share)
         found = [(self._gain(view, option, now, drift), option) for option in self._options(view, ask, now, drift)]
         best = max(found, key=lambda pair: pair[0].mean - _cost_frac(view, pair[1].changes), default=None)
@@ -118,7 +93,7 @@ class Predictive:
         gain, option = best
         for climb in CLIMBS:
             there = replace(view, in_force=merged(view.in_force, option.changes))
-            found = climb(there, _keeping(there, broken), option.worth)
+            found = climb(there, keeping(there, broken), option.worth)
             if found is None or set(values(found.changes)) & set(values(option.changes)):
                 continue
             if found.worth < option.worth * (1.0 + self.gain_min_frac):
@@ -146,7 +121,7 @@ class Predictive:
 
     def _options(self, view: View, ask: Ask, now: float, drift: Outlook) -> Iterator[Option]:
         """The best of each knob that can be turned here, where it differs from now."""
-        found = (_splits(view, ask, now, drift), *(climb(view, ask, now) for climb in CLIMBS))
+        found = (splits(view, ask, now, drift), *(climb(view, ask, now) for climb in CLIMBS))
         yield from (option for option in found if option is not None)
 
     def _gain(self, view: View, option: Option, now: float, drift: Outlook) -> Interval:
@@ -193,33 +168,6 @@ def _split_of(view: View) -> Split:
     return Split(view.in_force.gpus_trainer, view.topology.gpus_per_engine)
 
 
-# ---- what a setting is worth ----
-
-
-def _asked(view: View, changes: Setpoints) -> tuple[float, frozenset[Constraint]] | None:
-    """(the objective there, the hard bounds that it breaks); None where the model cannot run it."""
-    then = merged(view.in_force, changes)
-    try:
-        prediction = view.predicted(then)
-    except ValueError:
-        return None
-    if prediction is None:
-        return None
-    broken = frozenset(v.constraint for v in violations(view.objective, view.bounds, then, prediction))
-    worth = value(view.objective, prediction, then)
-    return (worth, broken) if isfinite(worth) and worth > TINY else None
-
-
-def _keeping(view: View, allowed: frozenset[Constraint]) -> Ask:
-    """What a change is worth; None where it cannot run, or breaks a bound that the setting in force keeps."""
-
-    def ask(changes: Setpoints) -> float | None:
-        found = _asked(view, changes)
-        return None if found is None or found[1] - allowed else found[0]
-
-    return ask
-
-
 def _cost_frac(view: View, changes: Setpoints) -> float:
     """Cost as a share of the work left: what a gain must exceed to break even."""
     return cost_s(view, changes) / max(TINY, view.horizon_s)
@@ -236,103 +184,3 @@ def _named(changes: Setpoints) -> str:
     if changes.max_in_flight is not None and changes.gpus_trainer is None:
         parts.append(f"{changes.max_in_flight} in flight")
     return ", ".join(parts)
-
-
-# ---- climbing ----
-
-
-def _climbed(sizes: list[int], start: int, ask: Callable[[int], float | None]) -> Mapping[int, float]:
-    """Worths along a sorted lattice, from `start` uphill in steps that double, then closing in. One hill is assumed.
-
-    The neighbours of the best are always among them, so that its sides are known.
-    """
-    known: dict[int, float | None] = {}
-
-    def worth(spot: int) -> float:
-        if not 0 <= spot < len(sizes):
-            return float("-inf")
-        if spot not in known:
-            known[spot] = ask(sizes[spot])
-        found = known[spot]
-        return float("-inf") if found is None else found
-
-    best, stride, grown = sizes.index(start), 1, True
-    for _ in range(CLIMB_MAX):
-        better = max((best - stride, best + stride), key=worth)
-        if worth(better) > worth(best):
-            best, stride = better, stride * 2 if grown else stride
-        elif stride > 1:
-            stride, grown = max(1, stride // 2), False
-        else:
-            break
-    for spot in (sizes.index(start) - 1, sizes.index(start) + 1):
-        worth(spot)
-    return {sizes[spot]: found for spot, found in known.items() if found is not None}
-
-
-def _splits(view: View, ask: Ask, now: float, drift: Outlook) -> Option | None:
-    start, total = view.in_force.gpus_trainer, gpus(view.in_force)
-    if view.topology.mode is Mode.SERIAL or view.capability(SPLIT) is None or not start or total is None:
-        return None
-    if not view.in_force.gpus_generator:
-        return None
-    legal = lattice(view.topology, view.in_force, view.bounds)
-    sizes = [t for t in legal if t == start or refusal(view.topology, view.in_force, view.bounds, t) is None]
-    sizes = sorted({*sizes, start})
-    worths = _climbed(sizes, start, lambda t: now if t == start else ask(split_to(view, t)))
-    if len(worths) < 2:
-        return None
-    points = tuple(sorted((log((total - t) / t), log(worth)) for t, worth in worths.items()))
-    later = {t: fmean(exp(at(points, log((total - t) / t) + d)) for d in drift.shifts) for t in worths}
-    best = max(worths, key=lambda t: (later[t], -abs(t - start)))
-    if best == start:
-        return None
-    near = min((t for t in worths if (t - start) * (best - start) > 0), key=lambda t: abs(t - start))
-    return Option(split_to(view, best), worths[best], points, later[near] / later[start] - 1.0)
-
-
-def _prefills(view: View, ask: Ask, now: float) -> Option | None:
-    start, decode, unit = view.in_force.gpus_prefill, view.in_force.gpus_decode, view.topology.gpus_per_engine
-    if view.capability("prefill_decode_split") is None or not start or not decode or not unit:
-        return None
-    pool = start + decode
-    sizes = sorted({*range(unit, pool, unit), start})
-
-    def wish(prefill: int) -> Setpoints:
-        return Setpoints(gpus_prefill=prefill, gpus_decode=pool - prefill)
-
-    worths = _climbed(sizes, start, lambda p: now if p == start else ask(wish(p)))
-    best = max(worths, key=lambda p: worths[p])
-    return None if best == start else Option(wish(best), worths[best])
-
-
-def _ratios(view: View, ask: Ask, now: float) -> Option | None:
-    if view.capability("oversampling_ratio") is None:
-        return None
-    start = view.in_force.oversampling_ratio or 1.0
-    near = [start + k * RATIO_STEP for k in (-1, 1) if 1.0 <= start + k * RATIO_STEP <= RATIO_MAX]
-    return _best_of(ask, now, (Setpoints(oversampling_ratio=ratio) for ratio in near))
-
-
-def _flights(view: View, ask: Ask, now: float) -> Option | None:
-    start, most = view.in_force.max_in_flight, view.bounds.max_in_flight_max
-    if view.capability("max_in_flight") is None or not start:
-        return None
-    steps = range(-FLIGHT_STEPS, FLIGHT_STEPS + 1)
-    sizes = sorted({max(1, round(start * FLIGHT_STEP**k)) for k in steps} | {start})
-    sizes = [n for n in sizes if most is None or n <= max(most, start)]
-    worths = _climbed(sizes, start, lambda n: now if n == start else ask(Setpoints(max_in_flight=n)))
-    least = min((n for n in worths if worths[n] >= (1.0 - FLAT) * max(worths.values())), key=lambda n: abs(n - start))
-    return None if least == start else Option(Setpoints(max_in_flight=least), worths[least])
-
-
-CLIMBS = (_prefills, _ratios, _flights)
-"""Of the knobs beside the split, each by itself."""
-
-
-def _best_of(ask: Ask, now: float, wishes: Iterable[Setpoints]) -> Option | None:
-    worths = [(worth, wish) for wish in wishes if (worth := ask(wish)) is not None and worth > now]
-    if not worths:
-        return None
-    worth, wish = max(worths, key=lambda pair: pair[0])
-    return Option(wish, worth)

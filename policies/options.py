@@ -1,0 +1,166 @@
+"""The settings next to the one in force, knob by knob, and what the model says that they are worth.
+
+Each knob's lattice is climbed from where it stands, in steps that double and then close in: one hill is assumed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import exp, inf, isfinite, log
+from statistics import fmean
+
+from policies.control import View, split_to
+from policies.objective import Constraint, value, violations
+from policies.outlook import Outlook, at
+from policies.settings import SPLIT, gpus, merged
+from simulators.legality import lattice, refusal
+from simulators.plant import Mode, Setpoints
+from simulators.signals import TINY
+
+FLIGHT_STEP, FLIGHT_STEPS = 1.25, 4
+"""One step of the limit in flight, and how many of them one change may take."""
+FLAT = 0.005
+"""Where more in flight brings no more than this, it only makes rollouts older."""
+RATIO_STEP, RATIO_MAX = 0.125, 2.0
+"""One step of the oversampling ratio, and how far it goes."""
+CLIMB_MAX = 24
+"""Steps of one climb: from one end of a lattice of 2,048 GPUs to the other by doubling."""
+
+
+Ask = Callable[[Setpoints], float | None]
+"""What a change is worth; None where it is out of the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A setting with what the model says of it."""
+
+    changes: Setpoints
+    worth: float
+    points: tuple[tuple[float, float], ...] = ()
+    """(ln of generator over trainer GPUs, ln of worth) of all splits that were asked for."""
+    first_step: float = inf
+    """Gain of the first lattice step on the way: too small a one can never be proved by probation."""
+
+
+def asked(view: View, changes: Setpoints) -> tuple[float, frozenset[Constraint]] | None:
+    """(the objective there, the hard bounds that it breaks); None where the model cannot run it."""
+    then = merged(view.in_force, changes)
+    try:
+        prediction = view.predicted(then)
+    except ValueError:
+        return None
+    if prediction is None:
+        return None
+    broken = frozenset(v.constraint for v in violations(view.objective, view.bounds, then, prediction))
+    worth = value(view.objective, prediction, then)
+    return (worth, broken) if isfinite(worth) and worth > TINY else None
+
+
+def keeping(view: View, allowed: frozenset[Constraint]) -> Ask:
+    """What a change is worth; None where it cannot run, or breaks a bound that the setting in force keeps."""
+
+    def ask(changes: Setpoints) -> float | None:
+        found = asked(view, changes)
+        return None if found is None or found[1] - allowed else found[0]
+
+    return ask
+
+
+# ---- climbing ----
+
+
+def _climbed(sizes: list[int], start: int, ask: Callable[[int], float | None]) -> Mapping[int, float]:
+    """Worths along a sorted lattice, from `start` uphill in steps that double, then closing in. One hill is assumed.
+
+    The neighbours of the best are always among them, so that its sides are known.
+    """
+    known: dict[int, float | None] = {}
+
+    def worth(spot: int) -> float:
+        if not 0 <= spot < len(sizes):
+            return float("-inf")
+        if spot not in known:
+            known[spot] = ask(sizes[spot])
+        found = known[spot]
+        return float("-inf") if found is None else found
+
+    best, stride, grown = sizes.index(start), 1, True
+    for _ in range(CLIMB_MAX):
+        better = max((best - stride, best + stride), key=worth)
+        if worth(better) > worth(best):
+            best, stride = better, stride * 2 if grown else stride
+        elif stride > 1:
+            stride, grown = max(1, stride // 2), False
+        else:
+            break
+    for spot in (sizes.index(start) - 1, sizes.index(start) + 1):
+        worth(spot)
+    return {sizes[spot]: found for spot, found in known.items() if found is not None}
+
+
+def splits(view: View, ask: Ask, now: float, drift: Outlook) -> Option | None:
+    start, total = view.in_force.gpus_trainer, gpus(view.in_force)
+    if view.topology.mode is Mode.SERIAL or view.capability(SPLIT) is None or not start or total is None:
+        return None
+    if not view.in_force.gpus_generator:
+        return None
+    legal = lattice(view.topology, view.in_force, view.bounds)
+    sizes = [t for t in legal if t == start or refusal(view.topology, view.in_force, view.bounds, t) is None]
+    sizes = sorted({*sizes, start})
+    worths = _climbed(sizes, start, lambda t: now if t == start else ask(split_to(view, t)))
+    if len(worths) < 2:
+        return None
+    points = tuple(sorted((log((total - t) / t), log(worth)) for t, worth in worths.items()))
+    later = {t: fmean(exp(at(points, log((total - t) / t) + d)) for d in drift.shifts) for t in worths}
+    best = max(worths, key=lambda t: (later[t], -abs(t - start)))
+    if best == start:
+        return None
+    near = min((t for t in worths if (t - start) * (best - start) > 0), key=lambda t: abs(t - start))
+    return Option(split_to(view, best), worths[best], points, later[near] / later[start] - 1.0)
+
+
+def _prefills(view: View, ask: Ask, now: float) -> Option | None:
+    start, decode, unit = view.in_force.gpus_prefill, view.in_force.gpus_decode, view.topology.gpus_per_engine
+    if view.capability("prefill_decode_split") is None or not start or not decode or not unit:
+        return None
+    pool = start + decode
+    sizes = sorted({*range(unit, pool, unit), start})
+
+    def wish(prefill: int) -> Setpoints:
+        return Setpoints(gpus_prefill=prefill, gpus_decode=pool - prefill)
+
+    worths = _climbed(sizes, start, lambda p: now if p == start else ask(wish(p)))
+    best = max(worths, key=lambda p: worths[p])
+    return None if best == start else Option(wish(best), worths[best])
+
+
+def _ratios(view: View, ask: Ask, now: float) -> Option | None:
+    if view.capability("oversampling_ratio") is None:
+        return None
+    start = view.in_force.oversampling_ratio or 1.0
+    near = [start + k * RATIO_STEP for k in (-1, 1) if 1.0 <= start + k * RATIO_STEP <= RATIO_MAX]
+    return _best_of(ask, now, (Setpoints(oversampling_ratio=ratio) for ratio in near))
+
+
+def _flights(view: View, ask: Ask, now: float) -> Option | None:
+    start, most = view.in_force.max_in_flight, view.bounds.max_in_flight_max
+    if view.capability("max_in_flight") is None or not start:
+        return None
+    steps = range(-FLIGHT_STEPS, FLIGHT_STEPS + 1)
+    sizes = sorted({max(1, round(start * FLIGHT_STEP**k)) for k in steps} | {start})
+    sizes = [n for n in sizes if most is None or n <= max(most, start)]
+    worths = _climbed(sizes, start, lambda n: now if n == start else ask(Setpoints(max_in_flight=n)))
+    least = min((n for n in worths if worths[n] >= (1.0 - FLAT) * max(worths.values())), key=lambda n: abs(n - start))
+    return None if least == start else Option(Setpoints(max_in_flight=least), worths[least])
+
+
+CLIMBS = (_prefills, _ratios, _flights)
+"""Of the knobs beside the split, each by itself."""
+
+
+def _best_of(ask: Ask, now: float, wishes: Iterable[Setpoints]) -> Option | None:
+    worths = [(worth, wish) for wish in wishes if (worth := ask(wish)) is not None and worth > now]
+    if not worths:
+        return None
+    worth, wish = max(worths, key=lambda pair: pair[0])
+    return Option(wish, worth)
