@@ -12,11 +12,11 @@ PYTEST  := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup warm demo test test-fast integration evaluate fuzz bench check format docs readme lock build clean
+.PHONY: help setup warm demo test test-fast integration evaluate evaluate-quick evaluate-full fuzz bench check format docs readme lock build clean
 
 help: ## list the targets
 	@printf 'usage: make TARGET [VENV=.venv] [PYTHON=python3.12]\n\n'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 $(STAMP): requirements.lock pyproject.toml tools/setup
 	@PYTHON="$(PYTHON)" sh tools/setup "$(VENV)"
@@ -45,6 +45,13 @@ integration: warm ## tests with real parts: event-file writers, a browser, the b
 evaluate: warm ## control laws on every scenario beside a clairvoyant, with floors and goals (resumable)
 	@mkdir -p evaluation
 	$(VENV)/bin/equipoise evaluate --record evaluation/runs.jsonl --html evaluation/report.html
+
+evaluate-quick: warm ## the same in minutes: every scenario's beginning, one seed
+	$(VENV)/bin/equipoise evaluate --quick
+
+evaluate-full: warm ## the same in hours: whole horizons, five seeds (resumable)
+	@mkdir -p evaluation
+	$(VENV)/bin/equipoise evaluate --full --record evaluation/full.jsonl --html evaluation/full.html
 
 fuzz: $(STAMP) ## 100,000 mutated inputs through the whole library path (FUZZ_N=2000: a short one)
 	$(PY) -m tests.fuzz --count $(FUZZ_N)

@@ -135,9 +135,11 @@ def _evaluate(
         str | None, typer.Option("--policies", metavar="A,B", help="Which control laws; all if absent.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", metavar="N", help="Runs of each, on paired random numbers (2; quick: 1).")
+        int | None,
+        typer.Option("--seeds", metavar="N", help="Runs of each, on paired random numbers (2; quick 1, full 5)."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter horizons, one seed: a few minutes.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Whole horizons, five seeds, a finer yardstick: hours.")] = False,
     record: Annotated[
         Path | None,
         typer.Option("--record", metavar="FILE", help="Keep finished runs here; started again, it goes on from them."),
@@ -152,7 +154,7 @@ def _evaluate(
 
     names = tuple(name.strip() for word in scenarios or () for name in word.split(","))
     laws = tuple(name.strip() for name in (policies or "").split(",") if name.strip())
-    evaluate.run(evaluate.Wish(names, laws, seeds, quick, as_json, html, record, journals))
+    evaluate.run(evaluate.Wish(names, laws, seeds, quick, full, as_json, html, record, journals))
 
 
 @app.command("explain", help=HELP["explain"], short_help=HELP["explain"])

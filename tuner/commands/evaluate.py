@@ -15,14 +15,15 @@ from pydantic import TypeAdapter, ValidationError
 from tuner.charter import POLICIES, policy_named
 from tuner.errors import ConfigError
 from tuner.evaluation.pool import all_done
-from tuner.evaluation.tasks import NOTHING, ORACLE, QUICK, USUAL, Run, Size, Task
+from tuner.evaluation.tasks import FULL, NOTHING, ORACLE, QUICK, USUAL, Run, Size, Task
 from tuner.report.evaluated import evaluated, render, to_json
 from tuner.report.progress import Progress, evaluating
 from tuner.scenario_files import Named, load, shipped
 from tuner.version import VERSION
 
-SEEDS = 2
-"""Of a usual evaluation."""
+SEEDS = {"quick": 1, "usual": 2, "full": 5}
+SIZES = {"quick": QUICK, "usual": USUAL, "full": FULL}
+CUT = {"quick": ", horizons cut short (--quick)", "usual": ", long horizons cut (--full has them whole)", "full": ""}
 _RUN = TypeAdapter(Run)
 
 
@@ -35,6 +36,7 @@ class Wish:
     policies: tuple[str, ...] = ()
     seeds: int | None = None
     quick: bool = False
+    full: bool = False
     json: bool = False
     html: Path | None = None
     record: Path | None = None
@@ -51,16 +53,16 @@ def run(wish: Wish) -> None:
     policies = tuple(dict.fromkeys((NOTHING, *(wish.policies or POLICIES))))
     for name in policies:
         policy_named(name)
-    seeds = wish.seeds if wish.seeds is not None else (1 if wish.quick else SEEDS)
+    if wish.quick and wish.full:
+        raise ConfigError("--quick and --full: choose one of them")
+    tier = "quick" if wish.quick else "full" if wish.full else "usual"
+    seeds = wish.seeds if wish.seeds is not None else SEEDS[tier]
     if seeds < 1:
         raise ConfigError(f"--seeds {seeds}: at least 1")
-    size = QUICK if wish.quick else USUAL
     began = time.monotonic()
-    runs = _all_runs(named, policies, seeds, How(size, wish.record, _folder(wish.journals)))
+    runs = _all_runs(named, policies, seeds, How(SIZES[tier], wish.record, _folder(wish.journals)))
     runs = sorted(runs, key=lambda r: (r.name, (*policies, ORACLE).index(r.policy), r.seed))
-    note = (
-        f"{len(runs)} runs, {time.monotonic() - began:.0f} s{', horizons cut short (--quick)' if wish.quick else ''}."
-    )
+    note = f"{len(runs)} runs, {time.monotonic() - began:.0f} s{CUT[tier]}."
     told = evaluated({n.name: n.scenario for n in named}, runs, seeds, note)
     if wish.html is not None:
         html_room().write(wish.html, page_room().render_evaluated(told))

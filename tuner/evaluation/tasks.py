@@ -32,7 +32,10 @@ class Size:
 
 
 QUICK = Size(steps_max=150, seconds_max=14400.0, blocks=20, settings=10, corrections=4, schedules=2)
-USUAL = Size()
+"""Minutes: every scenario's beginning."""
+USUAL = Size(steps_max=300, seconds_max=28800.0, settings=16, corrections=6)
+FULL = Size(blocks=60, corrections=24)
+"""Every scenario to its end; hours on two cores, and resumable."""
 
 
 @dataclass(frozen=True, slots=True)

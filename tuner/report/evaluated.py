@@ -1,17 +1,15 @@
 """An evaluation in words for a terminal, and as data for JSON."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from simulators.scenario import Scenario
+from tuner.answers_evaluated import Answer, Demand, as_json
 from tuner.evaluation.scoring import LOOSE_FRAC, Figure, Row, figures_of, rows_of
 from tuner.evaluation.tasks import NOTHING, ORACLE, Run
 from tuner.report.words import figure, percent
 from tuner.version import VERSION
 
-SCHEMA_VERSION = 1
 HEAD = (
     "scenario",
     "policy",
@@ -53,22 +51,34 @@ def evaluated(scenarios: Mapping[str, Scenario], runs: Sequence[Run], seeds: int
 
 
 def to_json(told: Evaluated) -> str:
-    answer: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
-        "product_version": VERSION,
-        "policy": told.judged,
-        "seeds": told.seeds,
-        "note": told.note,
-        "demands": [_demand(f) for f in told.demands],
-        "demands_outside_class": [_demand(f) for f in told.outside],
-        "rows": [asdict(row) for row in told.rows],
-        "runs": [asdict(run) for run in told.runs],
-    }
-    return json.dumps(answer, indent=2, ensure_ascii=False, default=str)
+    return as_json(
+        Answer(
+            1,
+            VERSION,
+            told.judged,
+            told.seeds,
+            told.note,
+            tuple(map(_demand, told.demands)),
+            tuple(map(_demand, told.outside)),
+            told.rows,
+            told.runs,
+        )
+    )
 
 
-def _demand(told: Figure) -> dict[str, Any]:
-    return {**asdict(told), "holds": told.holds, "reaches_goal": told.reaches_goal, "distance_to_goal": told.distance}
+def _demand(told: Figure) -> Demand:
+    return Demand(
+        told.name,
+        told.value,
+        told.floor,
+        told.goal,
+        told.at_least,
+        told.percent,
+        told.where,
+        told.holds,
+        told.reaches_goal,
+        told.distance,
+    )
 
 
 def render(told: Evaluated, columns: int = 130) -> str:
