@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: prints both tables, and writes the engine's to docs/benchmarks.md.
+"""`python -m benchmarks`: prints three tables, and writes the engine's to docs/benchmarks.md.
 
 BENCH_HUGE=1 adds a 2 GB log through a pipe and 1e8 rollouts. `python -m benchmarks.simulator`: the engine only.
 """
@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks import logs, simulator
+from benchmarks import control, logs, simulator
 from benchmarks.measure import COMMAND, Run, run
 
 MEGA = 1_000_000
@@ -57,6 +57,7 @@ def main() -> int:
         )
     else:
         print("(BENCH_HUGE=1 adds a 2 GB log through a pipe, and 1e8 simulated rollouts)")
+    control.main()
     return simulator.main()
 
 

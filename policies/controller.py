@@ -54,20 +54,27 @@ def _decided(rules: Rules, state: State, seen: Observation) -> tuple[State, Deci
         return state, held(state, seen.time_s, HoldCode.STOPPED, "stopped by command; a move under way waits")
     if state.move is not None:
         return walked(rules, state, seen, state.move)
-    view, outcome = view_of(rules, state, seen), None
+    outcome = None
     if state.probation is not None:
-        state, decision, outcome = on_probation(rules, state, view, state.probation)
+        state, decision, outcome = on_probation(rules, state, _bare_view(rules, state, seen), state.probation)
         if decision is not None:
             return state, replace(decision, outcome=outcome)
-    state, decision = _proposed(rules, state, view, blank_reason(seen), seen)
+    state, decision = _proposed(rules, state, view_of(rules, state, seen), blank_reason(seen), seen)
     return state, replace(decision, outcome=outcome)
 
 
 def view_of(rules: Rules, state: State, seen: Observation) -> View:
-    """What the policy may know."""
-    due_s = state.memory.get(REVIEW_S, 0.0)
+    """What the policy may know. While it rests until its next review, no model is made for it."""
+    view, due_s = _bare_view(rules, state, seen), state.memory.get(REVIEW_S, 0.0)
     rests = isinstance(due_s, float) and seen.time_s < due_s
     central = rules.modeller.central(seen) if rules.modeller is not None and not rests else None
+    if central is None:
+        return view
+    return replace(view, model=central.model, workload=central.workload, doubt=central.doubt)
+
+
+def _bare_view(rules: Rules, state: State, seen: Observation) -> View:
+    """The same without a model."""
     return View(
         now_s=seen.time_s,
         snapshot=seen.snapshot,
@@ -81,9 +88,6 @@ def view_of(rules: Rules, state: State, seen: Observation) -> View:
         pending=None if state.move is None else state.move.goal,
         capabilities=rules.capabilities,
         horizon_s=max(0.0, min(rules.horizon_s, rules.ends_s - seen.time_s)),
-        model=central.model if central is not None else None,
-        workload=central.workload if central is not None else None,
-        doubt=central.doubt if central is not None else 0.0,
         memory=state.memory,
     )
 
@@ -178,7 +182,13 @@ def _gated(rules: Rules, state: State, view: View, changes: Setpoints, seen: Obs
         return None
     if rules.modeller is None:
         return GateVerdict(False, "there is no calibrated model of this job to confirm a move")
-    question = Question(
+    question = question_of(view, changes)
+    return confirm(question, rules.modeller.draws(seen, rules.gate.draws_min, rules.seed + state.tick), rules.gate)
+
+
+def question_of(view: View, changes: Setpoints) -> Question:
+    """What the gate is asked of a change."""
+    return Question(
         view.topology,
         view.in_force,
         changes,
@@ -188,7 +198,6 @@ def _gated(rules: Rules, state: State, view: View, changes: Setpoints, seen: Obs
         view.objective,
         view.missing,
     )
-    return confirm(question, rules.modeller.draws(seen, rules.gate.draws_min, rules.seed + state.tick), rules.gate)
 
 
 def _gain(answer: Proposal, case: Case, verdict: GateVerdict | None) -> Interval | None:

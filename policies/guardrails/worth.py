@@ -27,7 +27,7 @@ def confirmed(case: Case) -> Ruling:
     needed = case.limits.confirm_starved if relieves else case.limits.confirm_shrink
     if case.agreed >= needed:
         return OK
-    return Ruling(f"wanted at {case.agreed} ticks in a row, {needed} needed", HoldCode.UNCONFIRMED)
+    return Ruling(f"wanted at {case.agreed} of the {needed} ticks in a row that it takes", HoldCode.UNCONFIRMED)
 
 
 def cooled(case: Case) -> Ruling:

@@ -77,11 +77,10 @@ def told_of(entries: Sequence[Entry], charter: Charter | None, ident: str | None
         tuple(_seen(entry)),
         () if charter is None else tuple(_limits(charter, entry)),
         "" if charter is None else _law(charter, before, entry),
-        tuple(f"{'passed' if step.passed else 'HELD'}  {step.guard}: {step.reason or 'nothing against it'}"
-              for step in decision.trail),
+        tuple(_guards(decision)),
         "" if decision.verdict is None else decision.verdict.reason,
         tuple(_after(entries[place:], _root(decision.decision_id))),
-    )  # fmt: skip
+    )
 
 
 def _root(ident: str) -> str:
@@ -103,6 +102,16 @@ def _place(entries: Sequence[Entry], ident: str | None) -> int:
     if _root(ident) not in names:
         raise ConfigError(f"there is no decision {ident} in this journal; they run from {names[0]} to {names[-1]}")
     return names.index(_root(ident))
+
+
+def _guards(decision: Decision) -> Iterator[str]:
+    """Those that changed or held it; the others only by their number. JSON has the whole trail."""
+    told = [step for step in decision.trail if step.reason or not step.passed]
+    for step in told:
+        yield f"{'narrowed' if step.passed else 'held'} by {step.guard}: {step.reason}"
+    silent = len(decision.trail) - len(told)
+    if silent:
+        yield f"{silent} {'others' if told else 'guardrails'} had nothing against it"
 
 
 def _seen(entry: Entry) -> Iterator[str]:
