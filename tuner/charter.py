@@ -6,6 +6,7 @@ from math import inf
 
 from pydantic import TypeAdapter, ValidationError
 
+from policies.calibrated import CalibratedModeller
 from policies.control import Capability, Policy
 from policies.gate import GateLimits
 from policies.guardrails.case import Limits
@@ -42,7 +43,7 @@ class Charter:
     capabilities: tuple[Capability, ...] = ()
     limits: Limits = field(default_factory=Limits)
     stated: Job | None = None
-    """The job as its file states it: what models are made from."""
+    """The job as its file states it: what models are made from. None: from what its own history allows."""
     ends_s: float | None = None
     earn_auto: bool = True
     seed: int = 0
@@ -59,7 +60,8 @@ def policy_named(name: str) -> Policy:
 
 def rules_of(charter: Charter) -> Rules:
     """Guardrails for all; a model and the gate for the laws that look ahead."""
-    modelled = charter.policy in MODELLED and charter.stated is not None
+    modelled, stated = charter.policy in MODELLED, charter.stated
+    modeller = CalibratedModeller(charter.topology) if stated is None else NominalModeller(stated)
     return Rules(
         policy_named(charter.policy),
         charter.topology,
@@ -68,7 +70,7 @@ def rules_of(charter: Charter) -> Rules:
         charter.capabilities,
         charter.limits,
         gate=GateLimits() if modelled else None,
-        modeller=NominalModeller(charter.stated) if modelled and charter.stated is not None else None,
+        modeller=modeller if modelled else None,
         ends_s=inf if charter.ends_s is None else charter.ends_s,
         earn_auto=charter.earn_auto,
         seed=charter.seed,

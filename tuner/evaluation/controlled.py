@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from policies.control import Capability, ControlMode
+from policies.control import Capability, ControlMode, Policy
 from policies.guardrails.case import Limits
 from policies.settings import ACTED, GPUS_OF, SPLIT
 from policies.state import State
@@ -33,14 +33,16 @@ def nothing(task: Task) -> Run:
     return replace(run_of(task, plant, goal), seconds=plant.log[-1].row.time_s or plant.now_s)
 
 
-def controlled(task: Task) -> Run:
+def controlled(task: Task, law: Policy | None = None) -> Run:
+    """The scenario under the task's policy, or under `law` where a study asks what another parameter would do."""
     plant = SimulatedPlant(extended(task.scenario), task.seed)
     charter, state = charter_of(task), State(mode=ControlMode.AUTO)
     journal = None if task.journal is None else Journal(task.journal)
     if journal is not None:
         journal.govern(encoded(charter))
     tally, clock, goal = Tally(journal), VirtualClock(), task.goal or 0.0
-    parts = Parts(plant, rules_of(charter), clock, tally, NoInbox(), PERIOD_S)
+    rules = rules_of(charter) if law is None else replace(rules_of(charter), policy=law)
+    parts = Parts(plant, rules, clock, tally, NoInbox(), PERIOD_S)
     seen, useful = 0, 0.0
     while useful < goal and not plant.done and clock.now_s() < SLACK * task.ends_s:
         state = step(parts, state, clock.now_s())
