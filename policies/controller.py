@@ -201,11 +201,16 @@ def question_of(view: View, changes: Setpoints) -> Question:
 
 
 def _gain(answer: Proposal, case: Case, verdict: GateVerdict | None) -> Interval | None:
-    """What the move as narrowed is predicted to gain: a judgement must not ask of one step what three were to bring."""
-    if verdict is not None and verdict.gain_frac is not None:
-        return verdict.gain_frac
+    """What the move as narrowed is predicted to gain: a judgement must not ask of one step what three were to bring.
+
+    The mean is that of the draws; law and draws doubt different things, and the interval holds both.
+    """
     whole, share = answer.gain_frac, case.step_frac
-    return None if whole is None else Interval(whole.low * share, whole.mean * share, whole.high * share)
+    law = None if whole is None else Interval(whole.low * share, whole.mean * share, whole.high * share)
+    drawn = None if verdict is None else verdict.gain_frac
+    if law is None or drawn is None:
+        return drawn or law
+    return Interval(min(law.low, drawn.low, drawn.mean), drawn.mean, max(law.high, drawn.high, drawn.mean))
 
 
 def _wanted(before: Wanted | None, view: View, changes: Setpoints) -> Wanted | None:

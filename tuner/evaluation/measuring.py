@@ -11,7 +11,7 @@ from simulators.pipeline import SimulatedPlant, StepLog
 from simulators.plant import Receipt
 from simulators.scenario import Scenario
 from simulators.signals import TINY
-from tuner.evaluation.tasks import Point, Run, Task, Turn
+from tuner.evaluation.tasks import Judged, Point, Run, Task, Turn
 from tuner.journal import Entry, Ledger
 
 POINTS = 120
@@ -26,7 +26,7 @@ class Tally:
         self.turns: list[Turn] = []
         self.moves: set[str] = set()
         self.holds: dict[str, int] = {}
-        self.gains: list[tuple[float, float, float, float]] = []
+        self.gains: list[Judged] = []
 
     def commit(self, entry: Entry) -> int:
         decision, move = entry.decision, entry.state.move
@@ -34,8 +34,8 @@ class Tally:
             self.holds[decision.code] = self.holds.get(decision.code, 0) + 1
         told = decision.outcome
         if told is not None and told.predicted is not None and told.realised is not None:
-            p = told.predicted
-            self.gains.append((p.low, p.mean, p.high, told.realised.mean))
+            p, r = told.predicted, told.realised
+            self.gains.append(Judged(p.low, p.mean, p.high, r.low, r.mean, r.high))
         if decision.action is Action.APPLY and move is not None:
             self._begun(entry, move.decision_id, move.stage == "back", move.settle_s)
         return 0 if self.journal is None else self.journal.commit(entry)

@@ -54,6 +54,9 @@ class Row:
     forecasts: int
     width: float | None
     """Median width of the interval of a predicted gain over its mean."""
+    gains_held: float | None
+    """Share of judged moves whose gain was where it had been predicted, within the error of both."""
+    judged: int
     drifts: bool
 
 
@@ -115,7 +118,8 @@ def _row(scenario: Scenario, trios: Sequence[tuple[Run, Run, Run]]) -> Row:
     gap = fmean(none.seconds - oracle.seconds for _, oracle, none in trios)
     won = fmean(none.seconds - run.seconds for run, _, none in trios)
     held = [ok for run, _, _ in trios for ok in run.held]
-    widths = [(high - low) / mean for run, _, _ in trios for low, mean, high, _ in run.gains if mean > 0.0]
+    gains = [gain for run, _, _ in trios for gain in run.gains]
+    widths = [(gain.high - gain.low) / gain.mean for gain in gains if gain.mean > 0.0]
     turns = [sum(not t.reverted for t in run.turns) for run, _, _ in trios]
     return Row(
         first.name,
@@ -139,6 +143,8 @@ def _row(scenario: Scenario, trios: Sequence[tuple[Run, Run, Run]]) -> Row:
         fmean(held) if held else None,
         len(held),
         median(widths) if widths else None,
+        fmean(gain.held for gain in gains) if gains else None,
+        len(gains),
         bool(scenario.drift or scenario.event),
     )
 
@@ -169,6 +175,8 @@ def figures_of(rows: Sequence[Row], policy: str) -> list[Figure]:
     still = [row for row in own if not row.drifts]
     forecasts = sum(row.forecasts for row in own)
     held = sum((row.coverage or 0.0) * row.forecasts for row in own)
+    judged = sum(row.judged for row in own)
+    held_gains = sum((row.gains_held or 0.0) * row.judged for row in own)
     widths = [row.width for row in own if row.width is not None]
     rivals = {row.scenario: row for row in own}
     return [
@@ -184,6 +192,7 @@ def figures_of(rows: Sequence[Row], policy: str) -> list[Figure]:
         _total("reversals within three settling times", own, lambda r: float(r.reversals)),
         Figure("80 % intervals of the rate: coverage, at least", held / forecasts if forecasts else None, 0.72, 0.77),
         Figure("the same, at most", held / forecasts if forecasts else None, 0.88, 0.83, at_least=False),
+        Figure("80 % intervals of a gain: coverage", held_gains / judged if judged else None, 0.72, 0.77),
         Figure("width of a gain's interval / its gain", median(widths) if widths else None, 1.0, 0.6, False, False),
     ]
 

@@ -5,7 +5,7 @@ A task stands alone: it can be done in any process, and again from its record.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import ceil, inf
+from math import ceil, hypot, inf
 from pathlib import Path
 
 from simulators.scenario import Horizon, Scenario
@@ -85,6 +85,26 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """A move's gain as predicted and as realised, both with their 80 % intervals."""
+
+    low: float
+    mean: float
+    high: float
+    realised_low: float
+    realised: float
+    realised_high: float
+
+    @property
+    def held(self) -> bool:
+        """What was realised is where it was predicted, within the error of both."""
+        above = self.realised >= self.mean
+        said = self.high - self.mean if above else self.mean - self.low
+        seen = self.realised - self.realised_low if above else self.realised_high - self.realised
+        return abs(self.realised - self.mean) <= hypot(said, seen)
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """What became of one task."""
 
@@ -104,8 +124,8 @@ class Run:
     holds: Mapping[str, int] = field(default_factory=dict)
     held: tuple[bool, ...] = ()
     """No-move forecasts: whether their intervals held."""
-    gains: tuple[tuple[float, float, float, float], ...] = ()
-    """(low, mean, high, realised) of the moves that were judged."""
+    gains: tuple[Judged, ...] = ()
+    """Of the moves that were judged."""
     points: tuple[Point, ...] = ()
     bound_s: float | None = None
     """Of the yardstick: with free moves."""
