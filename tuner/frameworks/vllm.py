@@ -79,9 +79,11 @@ def _end_of_statistics(text: str, start: int, end: int) -> int:
 
 def _time_s(head: str, line: Line) -> float | None:
     """The line's time; of a later line pasted behind it, as much later as the stamps of the two say."""
+    if line.time_s is not None and line.text.startswith(head):
+        return line.time_s
     own_s = seconds_of_stamp(head)
-    if line.time_s is None or line.text.startswith(head):
-        return own_s if line.time_s is None else line.time_s
+    if line.time_s is None:
+        return own_s
     first_s = seconds_of_stamp(line.text[:80])
     return None if own_s is None or first_s is None else line.time_s + own_s - first_s
 
