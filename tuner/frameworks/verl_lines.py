@@ -26,8 +26,8 @@ FAMILY = (
 """How the keys of a verl record start; a piece of a line must hold one of them."""
 
 _PHASES = ("gen", "ref", "values", "adv", "update_critic", "update_actor")
-_PER_TOKEN = tuple((f"timing_s/{phase}", f"timing_per_token_ms/{phase}") for phase in _PHASES)
-"""Phases whose time per token verl prints whenever it prints their time: the keys of both."""
+_PER_TOKEN = {f"timing_s/{phase}": f"timing_per_token_ms/{phase}" for phase in _PHASES}
+"""Phases whose time per token verl prints whenever it prints their time: the key of each."""
 
 
 class StepLines:
@@ -85,8 +85,8 @@ _KEYS = Remembered(_key_in)
 
 def _breaks_off(values: dict[str, float]) -> bool:
     """True when the end of a record is missing: the phases of a step are printed after its losses, per-token last."""
-    per_token = any(token in values for _, token in _PER_TOKEN)
-    if per_token and any(time in values and token not in values for time, token in _PER_TOKEN):
+    missing = [token for time, token in _PER_TOKEN.items() if time in values and token not in values]
+    if missing and not values.keys().isdisjoint(_PER_TOKEN.values()):
         return True
     if "timing_s/step" in values:
         return False

@@ -19,7 +19,8 @@ STATS_MARKER = "Avg prompt throughput:"
 PREEMPTION_MARKER = "total_num_cumulative_preemption="
 START_MARKERS = ("KV cache size:", "Maximum concurrency for", "# GPU blocks:", "non-default args:", "args: Namespace(")
 
-_PAIR = re.compile(rf",\s*([A-Za-z][A-Za-z0-9 /-]*): *({NUMBER}) *(tokens/s|reqs|%)?")
+_PAIR = re.compile(rf",\s*([A-Za-z][A-Za-z0-9 /-]*): *({NUMBER}) *(tokens/s|reqs|%)?(?=[^,]*(,?))")
+"""Name, number, unit, and the comma that follows, if any: a part is whole where another comes after it."""
 _WITH_UNIT = re.compile(rf"{NUMBER} *(?:tokens/s|reqs|%)")
 _ENGINE = re.compile(r"Engine (\d+):")
 _AGGREGATED = re.compile(r"(\d+) Engines Aggregated:")
@@ -95,10 +96,8 @@ def _record(values: Mapping[str, float], line: Line, labels: Mapping[str, str], 
 def _pairs(text: str, cut: bool) -> dict[str, float]:
     """Name and number of each part that carries its unit; a number without one was broken off."""
     found: dict[str, float] = {}
-    text = f",{text}"
-    for pair in _PAIR.finditer(text):
-        name, number, unit = pair.groups()
-        if unit is not None or (name == "Preemptions" and not (cut and text.find(",", pair.end()) < 0)):
+    for name, number, unit, comma in _PAIR.findall(f",{text}"):
+        if unit or (name == "Preemptions" and (comma or not cut)):
             found[name] = float(number)
     return found
 
