@@ -15,8 +15,8 @@ from math import exp, inf, isfinite, log, sqrt
 from policies.beliefs import EXPONENT_HIGH, EXPONENT_LOW, EXPONENT_MEAN, Belief
 from policies.control import Draw
 from policies.following import followed, mean_of, newest
-from policies.outlook import Outlook, Split, to_come
-from policies.readings import ROWS_MIN, kept_rows, row_rate
+from policies.outlook import Outlook, to_come
+from policies.readings import ROWS_MIN, kept_rows, of_one_setting, row_rate
 from policies.settings import missing_of, without
 from simulators.analytic import AnalyticModel
 from simulators.analytic.rollout import clipped_mean
@@ -108,15 +108,14 @@ class NominalModeller:
         if fitted is None:
             return ()
         key = seed_key(seed)
-        split = Split(seen.in_force.gpus_trainer, self.job.topology.gpus_per_engine)
-        outlook = to_come(seen.snapshot, split, AHEAD_STEPS, TREND_SHARE)
+        outlook = to_come(seen.snapshot, AHEAD_STEPS, TREND_SHARE)
         own = [_sampled(fitted, outlook, key, i) for i in range(count)]
         return (*own, *map(_with_tail, own[:OTHERS]))
 
 
 def fit(job: Job, seen: Observation) -> Fitted | None:
     """The stated job brought to what the steps in view show; None without enough of them."""
-    rows = _of_one_setting(kept_rows(seen.snapshot))[-ROWS:]
+    rows = of_one_setting(kept_rows(seen.snapshot))[-ROWS:]
     if len(rows) < ROWS_MIN:
         return None
     now = without(merged_known(job.setpoints, seen.in_force), missing_of(seen.in_force, seen.inventory))
@@ -174,13 +173,6 @@ def plain(stations: Stations) -> Stations:
         engine=replace(engine, step=line, lockstep=1, speeds=()),
         trainer=replace(trainer, exponent=EXPONENT_MEAN),
     )
-
-
-def _of_one_setting(rows: list[Row]) -> list[Row]:
-    """The newest steps that ran on the same number of engines."""
-    last = rows[-1].values.get("engines") if rows else None
-    different = [i for i, row in enumerate(rows) if row.values.get("engines") != last]
-    return rows[different[-1] + 1 :] if different else rows
 
 
 # ---- what rollouts are like ----

@@ -98,25 +98,24 @@ def _climbed(sizes: list[int], start: int, ask: Callable[[int], float | None]) -
     return {sizes[spot]: found for spot, found in known.items() if found is not None}
 
 
-def splits(view: View, ask: Ask, now: float, drift: Outlook) -> Option | None:
+def splits(view: View, ask: Ask, now: float, drift: Outlook) -> tuple[Option, ...]:
+    """Every split that was asked for on the side of the best one, by what is to come."""
     start, total = view.in_force.gpus_trainer, gpus(view.in_force)
     if view.topology.mode is Mode.SERIAL or view.capability(SPLIT) is None or not start or total is None:
-        return None
+        return ()
     if not view.in_force.gpus_generator:
-        return None
+        return ()
     legal = lattice(view.topology, view.in_force, view.bounds)
     sizes = [t for t in legal if t == start or refusal(view.topology, view.in_force, view.bounds, t) is None]
     sizes = sorted({*sizes, start})
     worths = _climbed(sizes, start, lambda t: now if t == start else ask(split_to(view, t)))
     if len(worths) < 2:
-        return None
+        return ()
     points = tuple(sorted((log((total - t) / t), log(worth)) for t, worth in worths.items()))
     later = {t: fmean(exp(at(points, log((total - t) / t) + d)) for d in drift.shifts) for t in worths}
     best = max(worths, key=lambda t: (later[t], -abs(t - start)))
-    if best == start:
-        return None
-    near = min((t for t in worths if (t - start) * (best - start) > 0), key=lambda t: abs(t - start))
-    return Option(split_to(view, best), worths[best], points, later[near] / later[start] - 1.0)
+    side = sorted((t for t in worths if (t - start) * (best - start) > 0), key=lambda t: abs(t - start))
+    return tuple(Option(split_to(view, t), worths[t], points, later[side[0]] / later[start] - 1.0) for t in side)
 
 
 def _prefills(view: View, ask: Ask, now: float) -> Option | None:

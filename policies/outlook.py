@@ -15,9 +15,8 @@ from itertools import pairwise
 from math import log, sqrt
 from statistics import fmean, pstdev
 
-from policies.beliefs import EXPONENT_MEAN
 from policies.following import level_now, wander
-from policies.readings import ROWS_MIN, kept_rows
+from policies.readings import ROWS_MIN, kept_rows, of_one_setting
 from simulators.plant import Setpoints
 from simulators.signals import TINY
 from simulators.snapshot import Row, Snapshot
@@ -46,14 +45,6 @@ class Outlook:
         return fmean(self.shifts)
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """In force."""
-
-    gpus_trainer: int | None
-    gpus_per_engine: int | None
-
-
 def place(settings: Setpoints) -> float:
     return log((settings.gpus_generator or 1) / (settings.gpus_trainer or 1))
 
@@ -68,11 +59,9 @@ def at(points: tuple[tuple[float, float], ...], x: float) -> float:
     return y0 + max(-1.0, min(1.0, (y1 - y0) / max(TINY, x1 - x0))) * (x - x0)
 
 
-def to_come(snapshot: Snapshot, split: Split, ahead_steps: float, share: float) -> Outlook:
+def to_come(snapshot: Snapshot, ahead_steps: float, share: float) -> Outlook:
     """What to reckon with over the next `ahead_steps`; `share` of a trend goes on."""
-    rows = kept_rows(snapshot)
-    engines = rows[-1].values.get("engines") if rows else None
-    logs = [found for row in rows if (found := _log_ratio(row, split, engines)) is not None]
+    logs = [found for row in of_one_setting(kept_rows(snapshot)) if (found := _log_ratio(row)) is not None]
     if len(logs) < ROWS_MIN:
         return Outlook()
     seen = wander(logs)
@@ -106,18 +95,11 @@ def _crossings(means: Sequence[float], middle: float) -> int:
     return sum((a - middle) * (b - middle) < 0.0 for a, b in pairwise(means))
 
 
-def _log_ratio(row: Row, split: Split, engines: float | None) -> float | None:
-    """ln of trainer seconds over engine seconds of one rollout; None where the step does not show both.
-
-    On the trainer's GPUs of now: a step that ran on more engines had fewer.
-    """
+def _log_ratio(row: Row) -> float | None:
+    """ln of trainer seconds over engine seconds of one rollout; None where the step does not show both."""
     values = row.values
-    busy, batch, then = values.get("trainer_busy_s"), values.get("batch_rollouts"), values.get("engines")
+    busy, batch = values.get("trainer_busy_s"), values.get("batch_rollouts")
     tpot, length = values.get("tpot_s"), values.get("resp_len_mean")
     if not busy or not batch or not tpot or not length:
         return None
-    ratio = log(busy / batch) - log(tpot * length)
-    if then is None or engines is None or not split.gpus_trainer or not split.gpus_per_engine:
-        return ratio
-    had = split.gpus_trainer + (engines - then) * split.gpus_per_engine
-    return ratio + EXPONENT_MEAN * log(max(1.0, had) / split.gpus_trainer)
+    return log(busy / batch) - log(tpot * length)

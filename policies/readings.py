@@ -59,6 +59,13 @@ def kept_rows(snapshot: Snapshot, since_s: float | None = None, until_s: float |
     return [row for row in snapshot.rows if row.step not in dropped and _inside(row.time_s, since_s, until_s)]
 
 
+def of_one_setting(rows: Sequence[Row]) -> list[Row]:
+    """The newest steps that ran on the same number of engines: neither a move nor a lost node among them."""
+    last = rows[-1].values.get("engines") if rows else None
+    different = [i for i, row in enumerate(rows) if row.values.get("engines") != last]
+    return list(rows[different[-1] + 1 :] if different else rows)
+
+
 def _inside(time_s: float | None, since_s: float | None, until_s: float | None) -> bool:
     if time_s is None:
         return since_s is None and until_s is None

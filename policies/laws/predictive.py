@@ -17,7 +17,7 @@ e^d larger. So with L(x) = ln X along x = ln(g/t), read off the settings that we
 averaged over all d that are equally likely (policies/outlook.py: half of a trend goes on until a move could be taken
 back; of a load that swings, every phase). sigma^2 = variance of what the model was fitted to + its misfit + that of the
 trainer's exponent + the doubt of what is to come. Of another knob's gain between a half and one and a half is believed.
-Knobs that gain on top of the best one are turned with it: one restart, one settling.
+Of several that are sure to gain the best is wanted. Where that is a restart, knobs that gain on top of it go with it.
 
 States: waiting (review not due) -> review -> hold, or proposal; a proposal is reviewed at every tick until it is gone.
 
@@ -37,13 +37,15 @@ from policies.guardrails.case import cost_s
 from policies.laws.parameters import demand_bounds, within
 from policies.objective import Constraint
 from policies.options import CLIMBS, Ask, Option, asked, keeping, splits
-from policies.outlook import Outlook, Split, at, place, to_come
+from policies.outlook import Outlook, at, place, to_come
 from policies.probation import STEPS_MIN
 from policies.readings import settling_s
-from policies.settings import SPLIT, merged, values
-from simulators.plant import Setpoints
+from policies.settings import SPLIT, knobs_of, merged, values
+from simulators.plant import Change, Setpoints
 from simulators.signals import TINY
 
+SHOWN = 3
+"""Alternatives that are told beside the best."""
 DOUBTS = (0.5, 1.0, 1.5)
 """How far a model's gain of a knob other than the split is believed: low, mean, high."""
 
@@ -77,21 +79,22 @@ class Predictive:
         if here is None:
             return self._later(view, "the model cannot run the setting in force")
         now, ask = here[0], keeping(view, here[1])
-        drift = to_come(view.snapshot, _split_of(view), self._ahead_steps(view), self.trend_share)
+        drift = to_come(view.snapshot, self._ahead_steps(view), self.trend_share)
         found = [(self._gain(view, option, now, drift), option) for option in self._options(view, ask, now, drift)]
-        best = max(found, key=lambda pair: pair[0].mean - _cost_frac(view, pair[1].changes), default=None)
+        best = max(found, key=lambda pair: self._rank(view, pair), default=None)
         if best is None:
             return self._later(view, "every near setting is worse by the model, illegal or out of bounds")
-        others = [f"{_named(o.changes)} {g.mean:+.1%}" for g, o in found if o is not best[1]]
+        others = [f"{_named(o.changes)} {g.mean:+.1%}" for g, o in found if o is not best[1] and g.mean > 0.0]
         best = self._joined(view, best, here[1])
-        return self._judged(view, best, f"; alone {', '.join(others)}" if others else "")
+        return self._judged(view, best, f"; else {', '.join(others[:SHOWN])}" if others else "")
 
     def _joined(
         self, view: View, best: tuple[Interval, Option], broken: frozenset[Constraint]
     ) -> tuple[Interval, Option]:
-        """The best option with every other knob that gains on top of it."""
+        """The best option; where it is a restart, with every other knob that gains on top of it."""
         gain, option = best
-        for climb in CLIMBS:
+        restarts = _restarts(view, option.changes)
+        for climb in CLIMBS if restarts else ():
             there = replace(view, in_force=merged(view.in_force, option.changes))
             found = climb(there, keeping(there, broken), option.worth)
             if found is None or set(values(found.changes)) & set(values(option.changes)):
@@ -105,11 +108,11 @@ class Predictive:
 
     def _judged(self, view: View, best: tuple[Interval, Option], beside: str) -> Proposal | Hold:
         gain, option = best
-        least = max(self.gain_min_frac, self.payback_ratio * _cost_frac(view, option.changes))
+        least = self._least(view, option)
         words = f"{_named(option.changes)}: {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%}) by the model{beside}"
         if not gain.mean >= least:
             return self._later(view, f"best is {words}, under the {least:.1%} that pay for it")
-        if option.first_step < self.gain_min_frac / 2.0:
+        if option.first_step < self.gain_min_frac and not _restarts(view, option.changes):
             return self._later(view, f"best is {words}, but its first step gains only {option.first_step:+.1%}")
         if not gain.low > 0.0:
             return self._later(view, f"best is {words}: not sure to gain")
@@ -121,8 +124,17 @@ class Predictive:
 
     def _options(self, view: View, ask: Ask, now: float, drift: Outlook) -> Iterator[Option]:
         """The best of each knob that can be turned here, where it differs from now."""
-        found = (splits(view, ask, now, drift), *(climb(view, ask, now) for climb in CLIMBS))
-        yield from (option for option in found if option is not None)
+        yield from splits(view, ask, now, drift)
+        yield from (option for climb in CLIMBS if (option := climb(view, ask, now)) is not None)
+
+    def _rank(self, view: View, found: tuple[Interval, Option]) -> tuple[bool, float]:
+        """First what is sure to gain and worth it, then the gain: a step that is sure beats a leap that is not."""
+        gain, option = found
+        won = gain.mean - _cost_frac(view, option.changes)
+        return gain.low > 0.0 and gain.mean >= self._least(view, option), won
+
+    def _least(self, view: View, option: Option) -> float:
+        return max(self.gain_min_frac, self.payback_ratio * _cost_frac(view, option.changes))
 
     def _gain(self, view: View, option: Option, now: float, drift: Outlook) -> Interval:
         if not option.points:
@@ -144,6 +156,11 @@ class Predictive:
         return settling_s(view.snapshot, view.in_force, split.actuation_s) / step_s + STEPS_MIN
 
 
+def _restarts(view: View, changes: Setpoints) -> bool:
+    found = [view.capability(knob) for knob in knobs_of(changes)]
+    return any(c is not None and c.change is Change.RESTART for c in found)
+
+
 def _ends(gain: Interval) -> tuple[float, float, float]:
     return gain.low, gain.mean, gain.high
 
@@ -162,10 +179,6 @@ def _resized(view: View, changes: Setpoints) -> float:
     """ln of the trainer's size after over before."""
     before, after = view.in_force.gpus_trainer, changes.gpus_trainer
     return log(after / before) if before and after else 0.0
-
-
-def _split_of(view: View) -> Split:
-    return Split(view.in_force.gpus_trainer, view.topology.gpus_per_engine)
 
 
 def _cost_frac(view: View, changes: Setpoints) -> float:
