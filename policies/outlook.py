@@ -4,7 +4,7 @@ A series that stands still (policies/following.py) has nothing to come. One that
 - it **swings**: its short means crossed the mean of all of it CROSSINGS times, as no drift does. What comes is what
   was: every phase is as likely as it was seen, and the mean is known the better the more often it came back;
 - it **drifts**: a share of its trend goes on, for no longer than it was watched (a damped trend: Gardner and McKenzie
-  1985). A trend is what two changes in a row have in common, so that a jump is none (the minmod slope: Roe 1986).
+  1985). A trend is what three changes in a row have in common, so that a jump is none (the minmod slope: Roe 1986).
   The rest of the trend is doubt, and so is the walk around it: q n / 3 is the variance of the mean of n steps to come.
 # walk 0.03 a step around a trend of 0.02 a step, 16 steps ahead, share 1/2: +0.16, doubt 0.11
 """
@@ -22,11 +22,11 @@ from simulators.signals import TINY
 from simulators.snapshot import Row, Snapshot
 
 SMOOTH_STEPS = 4
-"""Of one mean."""
+"""Of one mean of a swing."""
+TREND_MEANS, TREND_STEPS = 4, 3
+"""A jump lies in one mean and so in two changes between means; three that agree are a trend."""
 CROSSINGS = 3
 """A drift crosses the mean of its window once; what does so this often comes back."""
-TREND_BEYOND_NOISE = 2.0
-"""Standard errors that a trend must exceed."""
 UNIFORM = 12.0**-0.5
 """Standard deviation of a share that may be anything between 0 and 1."""
 
@@ -79,15 +79,16 @@ def to_come(snapshot: Snapshot, ahead_steps: float, share: float) -> Outlook:
 
 
 def _trend(logs: Sequence[float], noise: float) -> float:
-    """Per step: the lesser of the last two changes between means, where both go the same way and beyond their noise."""
-    if len(logs) < 3 * SMOOTH_STEPS:
+    """Per step: the least of the last changes between means, where all go the same way and beyond their noise."""
+    if len(logs) < TREND_MEANS * TREND_STEPS:
         return 0.0
-    early, middle, late = (fmean(logs[-k * SMOOTH_STEPS :][:SMOOTH_STEPS]) for k in (3, 2, 1))
-    before, after = middle - early, late - middle
-    least = min(before, after, key=abs)
-    if before * after <= 0.0 or abs(least) <= TREND_BEYOND_NOISE * sqrt(2.0 * noise / SMOOTH_STEPS):
+    last = logs[-TREND_MEANS * TREND_STEPS :]
+    means = [fmean(last[i : i + TREND_STEPS]) for i in range(0, len(last), TREND_STEPS)]
+    changes = [late - early for early, late in pairwise(means)]
+    least = min(changes, key=abs)
+    if any(change * least <= 0.0 for change in changes):
         return 0.0
-    return least / SMOOTH_STEPS
+    return least / TREND_STEPS if abs(least) > sqrt(2.0 * noise / TREND_STEPS) else 0.0
 
 
 def _crossings(means: Sequence[float], middle: float) -> int:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from policies.base import Direction, Interval
-from policies.control import HoldCode, View
-from policies.guardrails.case import Case, Freeze, Limits, PastMove, Pause
+from policies.control import Capability, HoldCode, View
+from policies.guardrails.case import Case, Freeze, Limits, PastMove, Pause, cost_s
 from policies.guardrails.chain import CHAIN, guarded
 from policies.settings import SPLIT, with_trainer
-from simulators.plant import Bounds, Setpoints, TrainerResize
+from simulators.plant import Bounds, Change, Setpoints, TrainerResize
 from simulators.snapshot import Signal, Snapshot
 from tests.plants import START, TOPOLOGY
 from tests.unit.control.conftest import view_after
@@ -131,6 +131,33 @@ def test_a_starving_trainer_is_relieved_sooner_than_a_generator_is_shrunk() -> N
     shrink = guarded(case(agreed=2, changes=with_trainer(START, TOPOLOGY, 72), gain_frac=GAIN))[1]
     assert relieve.code is None
     assert shrink.code in (HoldCode.UNCONFIRMED, HoldCode.DONOR)
+
+
+def test_a_restart_goes_the_whole_way_at_once() -> None:
+    dear = (Capability(SPLIT, Change.RESTART, actuation_s=60.0, cost_s=60.0),)
+    whole, ruling, _ = guarded(case(changes=with_trainer(START, TOPOLOGY, 48), capabilities=dear))
+    assert ruling.code is None
+    assert whole.changes.gpus_trainer == 48
+
+
+def test_no_knob_turns_back_while_it_settles() -> None:
+    now_s = case().view.now_s
+    turned = PastMove(now_s - 1700.0, SPLIT, Direction.UP, 600.0)
+    assert guarded(case(recent=(turned,)))[1].code is HoldCode.OSCILLATION
+    assert guarded(case(recent=(replace(turned, at_s=now_s - 1900.0),)))[1].code is None
+
+
+def test_a_restart_loses_what_is_in_flight_and_a_larger_limit_takes_work_into_stock() -> None:
+    view = case(snapshot=with_signals(inflight_rollouts=1200.0, gen_samples_per_s=3.0, zero_adv_frac=0.0)).view
+    hot = cost_s(view, TO_GENERATOR)
+    restart = replace(view, capabilities=(Capability(SPLIT, Change.RESTART, cost_s=60.0),))
+    assert hot == pytest.approx(60.0 + (1600 - 1536) / 2.0 / 3.0)
+    assert cost_s(restart, TO_GENERATOR) == pytest.approx(60.0 + 1600 / 2.0 / 3.0), (
+        "what was in flight is lost, and the new stock is larger"
+    )
+    more = replace(view, in_force=replace(START, max_in_flight=1200))
+    assert cost_s(more, Setpoints(max_in_flight=1500)) == pytest.approx(300.0 / 2.0 / 3.0)
+    assert cost_s(more, Setpoints(max_in_flight=900)) == 0.0
 
 
 def test_a_paused_direction_leaves_the_other() -> None:
