@@ -237,7 +237,11 @@ def test_the_models_open_the_gate_or_keep_it_shut(posterior: Posterior, opens: b
     if opens:
         assert begun[0].verdict is not None
         assert begun[0].verdict.draws == 30
-        assert begun[0].gain_frac == begun[0].verdict.gain_frac
+        told, drawn = begun[0].gain_frac, begun[0].verdict.gain_frac
+        assert told is not None
+        assert drawn is not None
+        assert told.mean == drawn.mean
+        assert told.low <= drawn.low <= drawn.high <= told.high
 
 
 def test_forecasts_that_fail_demote_to_advice() -> None:
