@@ -66,6 +66,19 @@ def keeping(view: View, allowed: frozenset[Constraint]) -> Ask:
     return ask
 
 
+def named(changes: Setpoints) -> str:
+    parts = []
+    if changes.gpus_trainer is not None:
+        parts.append(f"{changes.gpus_trainer} : {changes.gpus_generator} GPUs")
+    if changes.gpus_prefill is not None:
+        parts.append(f"{changes.gpus_prefill} GPUs of prefill, {changes.gpus_decode} of decode")
+    if changes.oversampling_ratio is not None:
+        parts.append(f"oversampling {changes.oversampling_ratio:g}")
+    if changes.max_in_flight is not None and changes.gpus_trainer is None:
+        parts.append(f"{changes.max_in_flight} in flight")
+    return ", ".join(parts)
+
+
 # ---- climbing ----
 
 
@@ -155,6 +168,17 @@ def _flights(view: View, ask: Ask, now: float) -> Option | None:
 
 CLIMBS = (_prefills, _ratios, _flights)
 """Of the knobs beside the split, each by itself."""
+
+
+def considered(view: View) -> tuple[tuple[Setpoints, float], ...]:
+    """(change, its gain by the model as a share of now) of all that a review looks at, the best first."""
+    here = asked(view, Setpoints())
+    if here is None:
+        return ()
+    ask = keeping(view, here[1])
+    others = (climb(view, ask, here[0]) for climb in CLIMBS)
+    found = [*splits(view, ask, here[0], Outlook()), *(option for option in others if option is not None)]
+    return tuple(sorted(((o.changes, o.worth / here[0] - 1.0) for o in found), key=lambda pair: -pair[1]))
 
 
 def _best_of(ask: Ask, now: float, wishes: Iterable[Setpoints]) -> Option | None:

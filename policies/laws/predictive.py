@@ -36,7 +36,7 @@ from policies.control import REVIEW_S, Hold, Memory, Proposal, View
 from policies.guardrails.case import cost_s
 from policies.laws.parameters import demand_bounds, within
 from policies.objective import Constraint
-from policies.options import CLIMBS, Ask, Option, asked, keeping, splits
+from policies.options import CLIMBS, Ask, Option, asked, keeping, named, splits
 from policies.outlook import Outlook, at, place, to_come
 from policies.probation import STEPS_MIN
 from policies.readings import settling_s
@@ -84,7 +84,7 @@ class Predictive:
         best = max(found, key=lambda pair: self._rank(view, pair), default=None)
         if best is None:
             return self._later(view, "every near setting is worse by the model, illegal or out of bounds")
-        others = [f"{_named(o.changes)} {g.mean:+.1%}" for g, o in found if o is not best[1] and g.mean > 0.0]
+        others = [f"{named(o.changes)} {g.mean:+.1%}" for g, o in found if o is not best[1] and g.mean > 0.0]
         best = self._joined(view, best, here[1])
         return self._judged(view, best, f"; else {', '.join(others[:SHOWN])}" if others else "")
 
@@ -109,7 +109,7 @@ class Predictive:
     def _judged(self, view: View, best: tuple[Interval, Option], beside: str) -> Proposal | Hold:
         gain, option = best
         least = self._least(view, option)
-        words = f"{_named(option.changes)}: {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%}) by the model{beside}"
+        words = f"{named(option.changes)}: {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%}) by the model{beside}"
         if not gain.mean >= least:
             return self._later(view, f"best is {words}, under the {least:.1%} that pay for it")
         if option.first_step < self.gain_min_frac and not _restarts(view, option.changes):
@@ -184,16 +184,3 @@ def _resized(view: View, changes: Setpoints) -> float:
 def _cost_frac(view: View, changes: Setpoints) -> float:
     """Cost as a share of the work left: what a gain must exceed to break even."""
     return cost_s(view, changes) / max(TINY, view.horizon_s)
-
-
-def _named(changes: Setpoints) -> str:
-    parts = []
-    if changes.gpus_trainer is not None:
-        parts.append(f"{changes.gpus_trainer} : {changes.gpus_generator} GPUs")
-    if changes.gpus_prefill is not None:
-        parts.append(f"{changes.gpus_prefill} GPUs of prefill, {changes.gpus_decode} of decode")
-    if changes.oversampling_ratio is not None:
-        parts.append(f"oversampling {changes.oversampling_ratio:g}")
-    if changes.max_in_flight is not None and changes.gpus_trainer is None:
-        parts.append(f"{changes.max_in_flight} in flight")
-    return ", ".join(parts)

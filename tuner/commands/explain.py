@@ -10,9 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from policies.base import Interval
-from policies.control import Action, Decision, Hold
+from policies.control import Action, Decision, Hold, View
 from policies.controller import view_of
-from policies.modelling import fit
+from policies.fitted import fit
+from policies.options import considered, named
+from policies.rules import Rules
 from policies.settings import values
 from simulators.analytic import AnalyticModel
 from simulators.limits import binding_limits
@@ -30,6 +32,7 @@ SEEN = (
     ("staleness_mean", "versions of staleness", 1.0),
 )
 LIMITS_SHOWN = 3
+CONSIDERED_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class Told:
     seen: tuple[str, ...]
     limits: tuple[str, ...]
     """What binds, by the model of that moment; empty without one."""
+    considered: tuple[str, ...]
+    """What else the model was asked for, with its gain; empty without a model."""
     law: str
     """The policy's own word at that moment."""
     guards: tuple[str, ...]
@@ -69,14 +74,16 @@ def run(wish: Wish) -> None:
 def told_of(entries: Sequence[Entry], charter: Charter | None, ident: str | None) -> Told:
     place = _place(entries, ident)
     entry, decision = entries[place], entries[place].decision
-    before = entries[max(0, place - 1)]
+    rules = None if charter is None else rules_of(charter)
+    view = None if rules is None else view_of(rules, entries[max(0, place - 1)].state, entry.seen)
     return Told(
         _root(decision.decision_id),
         entry.at_s,
         decision,
         tuple(_seen(entry)),
         () if charter is None else tuple(_limits(charter, entry)),
-        "" if charter is None else _law(charter, before, entry),
+        () if view is None else tuple(_considered(view, decision)),
+        "" if view is None or rules is None else _law(rules, view),
         tuple(_guards(decision)),
         "" if decision.verdict is None else decision.verdict.reason,
         tuple(_after(entries[place:], _root(decision.decision_id))),
@@ -134,9 +141,14 @@ def _limits(charter: Charter, entry: Entry) -> Iterator[str]:
         yield f"{limit.name} {limit.now:g} -> {limit.raised:g} alone would gain {limit.gain_frac:+.1%}"
 
 
-def _law(charter: Charter, before: Entry, entry: Entry) -> str:
-    rules = rules_of(charter)
-    answer = rules.policy.decide(view_of(rules, before.state, entry.seen))
+def _considered(view: View, decision: Decision) -> Iterator[str]:
+    wanted = decision.proposed
+    for changes, gain in considered(view)[:CONSIDERED_SHOWN]:
+        yield f"{named(changes)}: {gain:+.1%}{' (wanted)' if changes == wanted else ''}"
+
+
+def _law(rules: Rules, view: View) -> str:
+    answer = rules.policy.decide(view)
     return ("wants nothing: " if isinstance(answer, Hold) else "wants ") + answer.reason
 
 
@@ -154,7 +166,14 @@ def _after(later: Sequence[Entry], root: str) -> Iterator[str]:
         mine = _root(decision.decision_id) == root or decision.reason.startswith(f"{root} is done")
         if mine and stage != said:
             said = stage
-            yield f"{entry.at_s:.0f} s: {decision.reason}"
+            yield f"{entry.at_s:.0f} s: {_as_told(decision)}"
+
+
+def _as_told(decision: Decision) -> str:
+    """A leg by what was ordered; everything else by its reason."""
+    if decision.action is Action.APPLY and decision.order is not None:
+        return f"ordered {_setting(decision.order)}"
+    return decision.reason
 
 
 def _gain(gain: Interval | None) -> str:
@@ -173,6 +192,7 @@ def render(told: Told) -> str:
     parts: list[tuple[str, Sequence[str]]] = [
         ("Seen", told.seen),
         ("What limits, by the model of that moment", told.limits),
+        ("Considered, each by itself and as things stand", told.considered),
         ("The law", (told.law,) if told.law else ()),
         ("Guardrails", told.guards),
         ("The models", (told.models,) if told.models else ()),

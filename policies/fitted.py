@@ -1,0 +1,277 @@
+"""The job at hand: its stated structure brought to what its metrics show, with the doubt that is left.
+
+A job file says how a job is built (engine, trainer, plug, sandboxes) and roughly how fast it is. What drifts is read
+from the steps in view (policies/following.py): response length, turns, tool answers and times, usable share,
+the trainer's seconds against its formula, and the engine's seconds per token against f(b) + m S (with prefill's share).
+Then both sides are brought to what the job delivers. What no metric tells stays as stated.
+# busy 96 s where the formula says 80 s on 64 GPUs -> the trainer's factor is 1.2, at any number of GPUs
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp, inf, log
+
+from policies.beliefs import EXPONENT_MEAN, Belief
+from policies.following import followed, mean_of, newest
+from policies.readings import ROWS_MIN, kept_rows, of_one_setting, row_rate
+from policies.settings import missing_of, without
+from simulators.analytic import AnalyticModel
+from simulators.analytic.rollout import clipped_mean
+from simulators.analytic.solving import usable_share
+from simulators.event_state import Job
+from simulators.plant import Observation, Setpoints
+from simulators.signals import TINY
+from simulators.snapshot import Row
+from simulators.stations import Stations, StepTime
+from simulators.workload import Lengths, SolveRates, Workload
+
+ROWS = 64
+"""The last so many steps are looked at; of a quantity that wanders only the newest ones count."""
+RECENT = 16
+"""Of what may be 0 and is not followed, the mean of so many."""
+MISFIT = 0.05
+"""Standard deviation of the logarithm of the engines' speed that is right on average: what f(b) + m S leaves out."""
+MODEL = 0.01
+"""The same of what two sides make together (tests/laws/test_analytic_against_events.py)."""
+NUDGE = 0.02
+"""A side is made so much slower to see what it takes from the whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Of ln(seconds per token) of both sides, and how what the job delivers binds them together.
+
+    delivered: ln X = -(engine share) e - (trainer share) t + noise. The update is Kalman's with one reading.
+    """
+
+    engine: float = MISFIT**2
+    """Variances before that reading."""
+    trainer: float = 0.0
+    engine_share: float = 0.0
+    """By how much X falls when a side slows down: 1 where it alone limits, 0 where the other does."""
+    trainer_share: float = 0.0
+    noise: float = inf
+
+    @property
+    def total(self) -> float:
+        """Variance of the reading that was to be expected."""
+        return self.engine_share**2 * self.engine + self.trainer_share**2 * self.trainer + self.noise
+
+    def gains(self) -> tuple[float, float]:
+        """By how much each side becomes slower for each 1 % that is missing."""
+        return self.engine * self.engine_share / self.total, self.trainer * self.trainer_share / self.total
+
+    @property
+    def ratio(self) -> float:
+        """Variance of ln(generator's rate / trainer's) after it."""
+        shared = self.engine * self.engine_share - self.trainer * self.trainer_share
+        return self.engine + self.trainer - shared**2 / self.total
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The job as its metrics have it, with the doubt of what was read."""
+
+    job: Job
+    doubt: Doubt
+
+
+def fit(job: Job, seen: Observation) -> Fitted | None:
+    """The stated job brought to what the steps in view show; None without enough of them."""
+    rows = of_one_setting(kept_rows(seen.snapshot))[-ROWS:]
+    if len(rows) < ROWS_MIN:
+        return None
+    now = without(merged_known(job.setpoints, seen.in_force), missing_of(seen.in_force, seen.inventory))
+    job = replace(job, setpoints=now, stations=plain(job.stations))
+    job = replace(job, workload=_workload(job, rows))
+    job, trainer = _trainer(job, rows)
+    job, engine = _engine(job, rows)
+    job = replace(job, stations=_surroundings(job, rows[-RECENT:]))
+    doubt = Doubt(
+        MISFIT**2 + (0.0 if engine is None else engine.variance), 0.0 if trainer is None else trainer.variance
+    )
+    return _delivering(Fitted(job, doubt), rows)
+
+
+def _delivering(fitted: Fitted, rows: Sequence[Row]) -> Fitted:
+    """Both sides' speeds brought to what the job delivers, each by its part in it and by its doubt.
+
+    A side that limits is measured by that as nothing else measures it, whatever its formula leaves out.
+    # engines +-5 %, they alone limit, 4 % less than expected is delivered (+-1.5 %): engines 3.7 % slower, +-1.5 %
+    """
+    seen = followed(rows, [row_rate(row.values) for row in rows])
+    said = _useful_per_s(fitted.job)
+    if seen is None or said is None:
+        return fitted
+    slower = (with_engine_factor(fitted.job, 1.0 + NUDGE), with_trainer_factor(fitted.job, 1.0 + NUDGE))
+    made = [_useful_per_s(job) or said for job in slower]
+    shares = [max(0.0, log(said / other) / log(1.0 + NUDGE)) for other in made]
+    doubt = replace(fitted.doubt, engine_share=shares[0], trainer_share=shares[1], noise=seen.variance + MODEL**2)
+    short = log(said / seen.rate)
+    engine, trainer = (exp(gain * short) for gain in doubt.gains())
+    return Fitted(with_engine_factor(with_trainer_factor(fitted.job, trainer), engine), doubt)
+
+
+def _useful_per_s(job: Job) -> float | None:
+    try:
+        made = AnalyticModel(job.stations).predict(job.topology, job.workload, job.setpoints).useful_rollouts_per_s
+    except ValueError:
+        return None
+    return made if made > TINY else None
+
+
+def merged_known(stated: Setpoints, in_force: Setpoints) -> Setpoints:
+    """What is in force where it is known, else what was stated."""
+    known = {n: v for n in in_force.__slots__ if (v := getattr(in_force, n)) is not None}
+    return replace(stated, **known)
+
+
+def plain(stations: Stations) -> Stations:
+    """The structure that a file can state and metrics can follow: engines alike and apart, f(b) a straight line."""
+    engine, trainer = stations.engine, stations.trainer
+    table = engine.step.table
+    line = StepTime((table[0], table[-1]), engine.step.per_context_token_s)
+    return replace(
+        stations,
+        engine=replace(engine, step=line, lockstep=1, speeds=()),
+        trainer=replace(trainer, exponent=EXPONENT_MEAN),
+    )
+
+
+# ---- what rollouts are like ----
+
+
+def _workload(job: Job, rows: Sequence[Row]) -> Workload:
+    work = job.workload
+    turns = newest(rows, "turns_mean")
+    if turns is not None and work.turns.mean > 1.0:
+        work = replace(work, turns=replace(work.turns, mean=max(1.0, turns)))
+    response, rest = newest(rows, "resp_len_mean"), newest(rows, "prompt_len_mean")
+    if response is not None:
+        work = replace(work, response=with_clipped_mean(work.response, response / work.turns.mean))
+    tools = max(0.0, work.turns.mean - 1.0)
+    if rest is not None and work.tool_tokens is None:
+        work = replace(work, prompt=with_clipped_mean(work.prompt, rest))
+    elif rest is not None and work.tool_tokens is not None and tools > TINY:
+        answer = max(1.0, (rest - clipped_mean(work.prompt)) / tools)
+        work = replace(work, tool_tokens=with_clipped_mean(work.tool_tokens, answer))
+    outside = mean_of(rows[-RECENT:], "non_generation_mean_s")
+    if outside is not None and work.tool is not None and tools > TINY:
+        work = replace(work, tool=replace(work.tool, mean_s=outside / tools))
+    return replace(work, solve=_solve(job, work.solve, rows))
+
+
+def with_clipped_mean(lengths: Lengths, mean_tokens: float) -> Lengths:
+    """The same law with another mean *after* its clip: what is measured is what was kept under the limit.
+
+    Halving of the logarithm; a mean that the limit does not allow gives the nearest that it does.
+    """
+    if lengths.quantiles:
+        factor = mean_tokens / max(TINY, clipped_mean(lengths))
+        return replace(lengths, quantiles=tuple((share, tokens * factor) for share, tokens in lengths.quantiles))
+    if lengths.max_tokens is None or lengths.sigma == 0.0:
+        return replace(lengths, mean_tokens=mean_tokens)
+    low, high = mean_tokens, 20.0 * mean_tokens
+    for _ in range(24):
+        middle = (low * high) ** 0.5
+        below = clipped_mean(replace(lengths, mean_tokens=middle)) < mean_tokens
+        low, high = (middle, high) if below else (low, middle)
+    return replace(lengths, mean_tokens=low)
+
+
+def _solve(job: Job, solve: SolveRates, rows: Sequence[Row]) -> SolveRates:
+    """Prompts that all rollouts solve take the blame for every group without advantage: the model learns them."""
+    size = job.setpoints.group_size or 1
+    kept = followed(rows, [_usable(row, bool(job.setpoints.filter_zero_adv)) for row in rows])
+    stated = usable_share(solve, size)
+    varying = max(TINY, 1.0 - solve.always_frac - solve.never_frac)
+    if kept is None or stated <= TINY:
+        return solve
+    wanted = min(1.0, varying * min(1.0, kept.rate) / stated)
+    never = min(solve.never_frac, 1.0 - wanted)
+    return replace(solve, always_frac=max(0.0, 1.0 - never - wanted), never_frac=never)
+
+
+def _usable(row: Row, filtered: bool) -> float | None:
+    """Share of the groups of one step that taught something."""
+    values = row.values
+    if not filtered:
+        zero = values.get("zero_adv_frac")
+        return None if zero is None else 1.0 - zero
+    trained, left = values.get("batch_rollouts"), values.get("filtered_zero_adv", 0.0)
+    return trained / (trained + left) if trained else None
+
+
+# ---- how fast the stations are ----
+
+
+def _trainer(job: Job, rows: Sequence[Row]) -> tuple[Job, Belief | None]:
+    trainer, gpus = job.stations.trainer, job.setpoints.gpus_trainer
+    if not gpus:
+        return job, None
+    ratios: list[float | None] = []
+    # The stated exponent is of no use at another size than the stated one: the factor carries what it does not say.
+    for row in rows:
+        busy, tokens = row.values.get("trainer_busy_s"), row.values.get("tokens_total")
+        formula = trainer.base_s + trainer.gpu_s_per_token * (tokens or 0.0) / gpus**trainer.exponent
+        ratios.append(None if busy is None or tokens is None else busy / max(TINY, formula))
+    factor = followed(rows, ratios)
+    return (job, None) if factor is None else (with_trainer_factor(job, factor.rate), factor)
+
+
+def with_trainer_factor(job: Job, factor: float) -> Job:
+    trainer = job.stations.trainer
+    scaled = replace(trainer, base_s=trainer.base_s * factor, gpu_s_per_token=trainer.gpu_s_per_token * factor)
+    return replace(job, stations=replace(job.stations, trainer=scaled))
+
+
+def _engine(job: Job, rows: Sequence[Row]) -> tuple[Job, Belief | None]:
+    factor = followed(rows, [_slowness(job.stations, row) for row in rows])
+    return (job, None) if factor is None else (with_engine_factor(job, factor.rate), factor)
+
+
+def _slowness(stations: Stations, row: Row) -> float | None:
+    """Measured seconds per token over f(b) + m S, at the residents and contexts of the step.
+
+    Prefill that is mixed into decode takes its share u of the clock: t = (f(b) + m S) / (1 - u).
+    """
+    values, engine = row.values, stations.engine
+    tpot, running, engines = (values.get(name) for name in ("tpot_s", "running", "engines"))
+    if tpot is None or running is None or not engines:
+        return None
+    residents = running / engines
+    (b0, t0), (b1, t1) = engine.step.table[0], engine.step.table[-1]
+    step_s = t0 + (t1 - t0) * (residents - b0) / max(TINY, b1 - b0)
+    usage = values.get("kv_usage_frac")
+    if usage is not None and engine.kv_tokens is not None:
+        step_s += engine.step.per_context_token_s * usage * engine.kv_tokens
+    else:
+        context = values.get("prompt_len_mean", 0.0) + values.get("resp_len_mean", 0.0) / 2.0
+        step_s += engine.step.per_context_token_s * residents * context
+    if stations.prefill is None:
+        share = values.get("prompt_tokens_per_s", 0.0) * engine.prefill_s_per_token / engines
+        step_s /= max(0.1, 1.0 - share)
+    return tpot / max(TINY, step_s)
+
+
+def with_engine_factor(job: Job, factor: float) -> Job:
+    engine = job.stations.engine
+    step = StepTime(tuple((b, t * factor) for b, t in engine.step.table), engine.step.per_context_token_s * factor)
+    scaled = replace(engine, step=step, prefill_s_per_token=engine.prefill_s_per_token * factor)
+    return replace(job, stations=replace(job.stations, engine=scaled))
+
+
+def _surroundings(job: Job, rows: Sequence[Row]) -> Stations:
+    """Weight sync and sandboxes as measured; a sync that nobody logs is none."""
+    stations, interval = job.stations, job.setpoints.sync_interval or 1
+    sync_s = mean_of(rows, "weight_sync_s")
+    stations = replace(stations, sync=replace(stations.sync, seconds=(sync_s or 0.0) * interval))
+    fleet = stations.sandboxes
+    if fleet is None:
+        return stations
+    quota, failed = rows[-1].values.get("sandbox_quota"), mean_of(rows, "sandbox_fail_frac")
+    if quota is not None:
+        fleet = replace(fleet, live_limit=round(quota))
+    if failed is not None:
+        fleet = replace(fleet, failure_frac=min(failed, fleet.failure_frac))
+    return replace(stations, sandboxes=fleet)
