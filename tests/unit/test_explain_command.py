@@ -12,7 +12,7 @@ from tuner.evaluation.tasks import NOTHING, Size, Task, sized
 from tuner.scenario_files import load
 
 Captured = pytest.CaptureFixture[str]
-SHORT = Size(steps_max=80)
+SHORT = Size(steps_max=150)
 
 
 @pytest.fixture(scope="module")
