@@ -1613,7 +1613,10 @@ def finish_group(s, g, wide):
         free_group(s, g)
         return
     if s.counts[C.plug] == DROP_OLDEST and s.n[N.ring_count] >= s.counts[C.plug_limit]:
-        old = pop_ring(s)
+        if wide is not None and s.counts[C.in_order]:
+            old = pop_first_ready(s)
+        else:
+            old = pop_ring(s)
         s.n[N.dropped] += s.groups[old, G.kept]
         s.n[N.wip] -= 1
         if wide is not None:
@@ -1749,19 +1752,62 @@ def pop_order(s):
 
 
 @_called
+def pop_first_ready(s):
+    """The finished group that was dispatched first; others before it may still be open."""
+    place = s.n[N.order_head]
+    while True:
+        g = s.order[place % s.order.shape[0]]
+        if g >= 0 and s.groups[g, G.state] == READY:
+            break
+        place += 1
+    leave_order(s, g, place)
+    return g
+
+
+@_called
+def leave_order(s, g, place):
+    """A finished group leaves the buffer from the middle of the order."""
+    s.order[place % s.order.shape[0]] = -1
+    s.n[N.in_line] -= int(place < s.n[N.order_seen])
+    s.n[N.ring_count] -= 1
+    s.x[X.ring_s] += s.x[X.now] - s.marks[g, H.ready]
+
+
+@_called
+def too_old(s, g):
+    """True when its oldest member is older than the bound."""
+    oldest = s.n[N.version]
+    for member in range(s.groups[g, G.started]):
+        if s.versions[g, member] != NOT_KEPT:
+            oldest = min(oldest, s.versions[g, member])
+    return s.n[N.version] - oldest > s.counts[C.staleness_bound]
+
+
+@_called
+def throw_away_stale(s, g):
+    s.n[N.stale] += s.groups[g, G.kept]
+    s.n[N.wip] -= 1
+    remove_group(s, g)
+    free_group(s, g)
+
+
+@_called
+def discard_stale_in_order(s):
+    """The same of the groups whose turn to be trained has come."""
+    for place in range(s.n[N.order_head], s.n[N.order_seen]):
+        g = s.order[place % s.order.shape[0]]
+        if g >= 0 and too_old(s, g):
+            leave_order(s, g, place)
+            throw_away_stale(s, g)
+
+
+@_called
 def discard_stale(s):
     """Groups whose oldest member is older than the bound are thrown away; the others keep their order."""
     for _ in range(s.n[N.ring_count]):
         g = pop_ring(s)
-        oldest = s.n[N.version]
-        for member in range(s.groups[g, G.started]):
-            if s.versions[g, member] != NOT_KEPT:
-                oldest = min(oldest, s.versions[g, member])
-        if s.n[N.version] - oldest > s.counts[C.staleness_bound]:
-            s.n[N.stale] += s.groups[g, G.kept]
-            s.n[N.wip] -= 1
-            remove_group(s, g)
-            free_group(s, g)
+        if too_old(s, g):
+            throw_away_stale(s, g)
             continue
         s.x[X.ring_s] -= s.x[X.now] - s.marks[g, H.ready]
         place = s.n[N.ring_head] + s.n[N.ring_count]
@@ -1776,6 +1822,8 @@ def discard_stale(s):
 def batch_ready(s, wide):
     if wide is not None:
         if s.counts[C.in_order]:
+            if s.counts[C.plug] == DISCARD_STALE and s.n[N.in_line] >= s.counts[C.batch_groups]:
+                discard_stale_in_order(s)
             return s.n[N.in_line] >= s.counts[C.batch_groups]
         if s.counts[C.plug] == DISCARD_STALE and s.n[N.ring_count] >= s.counts[C.batch_groups]:
             discard_stale(s)
