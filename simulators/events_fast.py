@@ -15,7 +15,8 @@ The readable twin of the core is tests/oracles/events_reference.py: same seed, s
 
 from collections import namedtuple
 from collections.abc import Callable
-from dataclasses import astuple, fields
+import operator
+from dataclasses import astuple, dataclass, fields
 from math import exp, inf, log, sqrt
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -23,8 +24,18 @@ from zlib import crc32
 import numpy as np
 from llvmlite import ir
 from numba import config, njit, typeof, types
-from numba.core.typing.templates import AttributeTemplate
-from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
+from numba.core import cgutils
+from numba.core.typing import signature
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global
+from numba.extending import (
+    infer_getattr,
+    intrinsic,
+    lower_builtin,
+    lower_getattr,
+    lower_getattr_generic,
+    models,
+    register_model,
+)
 from numba.np import arrayobj
 
 from simulators import streams
@@ -128,7 +139,9 @@ T = _names("T", "began dispatched entered tax box")
 G = _names("G", "id size started done solved tokens response kept prompt_tokens target round state resumed place")
 H = _names("H", "opened ready factor solve_rate score")
 Q = _names("Q", "head tail queued busy rollouts")
-L = _names("L", "kind mean location own_sigma shared_sigma root_shared root_own limit pairs")
+L = _names("L", "mean location own_sigma shared_sigma root_shared root_own")
+K = _names("K", "kind limit pairs")
+"""Of a law: its numbers, and its whole numbers."""
 PROMPT_LAW, RESPONSE_LAW, TURN_LAW, TOOL_TOKEN_LAW, TOOL_TIME_LAW, SOLVE_LAW = range(6)
 IDLE, TRAINING, WAITING, DRAINING = range(4)
 """Phases of the trainer."""
@@ -172,6 +185,7 @@ class State(NamedTuple):
     counts: Any
     rates: Any
     laws: Any
+    kinds: Any
     tables: Any
     pairs: Any
     step_s: Any
@@ -225,19 +239,28 @@ def _inlined(function: Compiled) -> Compiled:
     return njit(forceinline=True, **_INNER)(function)
 
 
-_KINDS = (
-    *("i1", "i1", "f1", "i1", "f1", "f2", "f2", "f2", "f1", "f1", "f2", "r2", "f2", "f2", "f1", "f1"),
-    *("r2", "f2", "r2", "f2", "r2", "i1", "i1", "i1", "i1", "i1", "f2", "r2", "i1", "i1", "i2", "f2", "f2"),
-)
-"""Item type (i: int64, f: float64, r: int32) and dimensions of the fields of State, in their order."""
+@dataclass(frozen=True)
+class _Layout:
+    """How compiled code reads an array of State."""
+
+    item: str
+    """i: int64, f: float64, r: int32 (in code an int64)."""
+    columns: int | None = None
+    """0: one-dimensional. None: the table of addresses tells."""
+    fixed: bool = False
+    """Never written while the engine runs."""
 
 
-_ITEMS = {"i": types.int64, "f": types.float64, "r": types.int32}
-_ARRAYS = {
-    name: (3 * i, types.Array(_ITEMS[kind[0]], int(kind[1]), "C"))
-    for i, (name, kind) in enumerate(zip(State._fields, _KINDS, strict=True))
-}
-"""Of each array: its first word in the table of addresses, and its type."""
+def _layouts() -> dict[str, _Layout]:
+    made = dict.fromkeys(State._fields, _Layout("i", 0)) | {"x": _Layout("f", 0)}
+    made |= dict.fromkeys(("rates", "step_s", "slowness"), _Layout("f", 0, True))
+    made |= {"counts": _Layout("i", 0, True), "kinds": _Layout("i", len(K), True), "laws": _Layout("f", len(L), True)}
+    made |= {"tables": _Layout("f", CELLS + 1, True), "pairs": _Layout("f", None, True)}
+    made |= dict.fromkeys(("heap", "outs", "agenda"), _Layout("i"))
+    made |= dict.fromkeys(("engines", "rollouts", "groups"), _Layout("r", SHORT_LINE))
+    made |= {"clocks": _Layout("f", LINE), "times": _Layout("f", len(T)), "marks": _Layout("f", len(H))}
+    made |= dict.fromkeys(("versions", "members"), _Layout("r"))
+    return made | {"pool": _Layout("i", LINE), "pool_kv": _Layout("f", 2), "trace": _Layout("f", 5)}
 
 
 class StateType(types.Type):
@@ -248,10 +271,37 @@ class StateType(types.Type):
         super().__init__(name="equipoise.State")
 
 
+class Table(types.Type):
+    """An array of State, and likewise only the pointer to the table of addresses. Its indices are never negative and
+    never beyond the end, its rows of a known width, and it shares no item with another: which numba's own arrays
+    could not tell LLVM."""
+
+    def __init__(self, name: str, layout: _Layout) -> None:
+        self.field, self.first, self.layout = name, 3 * State._fields.index(name), layout
+        self.item = types.float64 if layout.item == "f" else types.int64
+        super().__init__(name=f"equipoise.Table({name})")
+
+
+class Row(types.Type):
+    """A row of a table: a pointer to its first item."""
+
+    def __init__(self, table: Table) -> None:
+        self.table, self.item = table, table.item
+        super().__init__(name=f"equipoise.Row({table.field})")
+
+
+_TABLES = {name: Table(name, layout) for name, layout in _layouts().items()}
+_WORD = ir.IntType(64)
+_IN_MEMORY = {"i": _WORD, "f": ir.DoubleType(), "r": ir.IntType(32)}
+
+
 @register_model(StateType)
-class _StateModel(models.PrimitiveModel):
+@register_model(Table)
+@register_model(Row)
+class _PointerModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, ir.IntType(64).as_pointer())
+        item = _IN_MEMORY[kind.table.layout.item] if isinstance(kind, Row) else _WORD
+        super().__init__(manager, kind, item.as_pointer())
 
 
 @infer_getattr
@@ -259,24 +309,114 @@ class _StateAttributes(AttributeTemplate):
     key = StateType
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
-        return _ARRAYS[name][1]
+        return _TABLES[name]
+
+
+@infer_getattr
+class _TableAttributes(AttributeTemplate):
+    key = Table
+
+    def resolve_shape(self, table: Any) -> Any:
+        return types.UniTuple(types.int64, 1 if table.layout.columns == 0 else 2)
 
 
 @lower_getattr_generic(StateType)
-def _array_at(context: Any, builder: Any, kind: Any, table: Any, name: str) -> Any:
-    first, array_type = _ARRAYS[name]
-    size = ir.Constant(ir.IntType(64), array_type.dtype.bitwidth // 8)
-    words = []
-    for i in range(1 + array_type.ndim):
-        word = builder.load(builder.gep(table, [ir.Constant(ir.IntType(64), first + i)]))
-        word.set_metadata("invariant.load", builder.module.add_metadata([]))  # arrays stay where they are in a run
-        words.append(word)
-    address, *shape = words
-    strides = [size] if array_type.ndim == 1 else [builder.mul(shape[1], size), size]
-    array = arrayobj.make_array(array_type)(context, builder)
-    data = builder.inttoptr(address, array.data.type)
-    arrayobj.populate_array(array, data, shape, strides, size, None)
-    return array._getvalue()
+def _table_of(context: Any, builder: Any, kind: Any, addresses: Any, name: str) -> Any:
+    return addresses
+
+
+@lower_getattr(Table, "shape")
+def _shape_of(context: Any, builder: Any, kind: Any, addresses: Any) -> Any:
+    words = [_word(builder, addresses, kind.first + 1)]
+    if kind.layout.columns != 0:
+        words.append(_columns(builder, kind, addresses))
+    return context.make_tuple(builder, types.UniTuple(types.int64, len(words)), words)
+
+
+def _word(builder: Any, addresses: Any, place: int) -> Any:
+    """Of the table of addresses. Arrays stay where they are in a run."""
+    word = builder.load(builder.gep(addresses, [_WORD(place)]))
+    word.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return word
+
+
+def _columns(builder: Any, table: Table, addresses: Any) -> Any:
+    known = table.layout.columns
+    return _word(builder, addresses, table.first + 2) if known is None else _WORD(known)
+
+
+def _row_at(builder: Any, table: Table, addresses: Any, row: Any) -> Any:
+    """Pointer to the first item of a row (of a one-dimensional table: to the item itself)."""
+    start = builder.inttoptr(_word(builder, addresses, table.first), _IN_MEMORY[table.layout.item].as_pointer())
+    if table.layout.columns != 0:
+        row = builder.mul(row, _columns(builder, table, addresses), flags=("nsw",))
+    return builder.gep(start, [row], inbounds=True)
+
+
+def _place(context: Any, builder: Any, kind: Any, index_type: Any, base: Any, index: Any) -> Any:
+    """Pointer to the item that `table[index]`, `table[row, column]` or `row[column]` means."""
+    table = kind.table if isinstance(kind, Row) else kind
+    if isinstance(index_type, types.BaseTuple):
+        row, column = cgutils.unpack_tuple(builder, index)
+        row, column = (
+            context.cast(builder, i, t, types.int64) for i, t in zip((row, column), index_type.types, strict=True)
+        )
+        return table, builder.gep(_row_at(builder, table, base, row), [column], inbounds=True)
+    index = context.cast(builder, index, index_type, types.int64)
+    if isinstance(kind, Row):
+        return table, builder.gep(base, [index], inbounds=True)
+    return table, _row_at(builder, table, base, index)
+
+
+def _marked(builder: Any, access: Any, table: Table) -> Any:
+    """An access that concerns no other table's items; of parameters, one that always gives the same."""
+    add = builder.module.add_metadata
+    kind = add([table.field, add(["equipoise.State"]), _WORD(0)])
+    access.set_metadata("tbaa", add([kind, kind, _WORD(0)]))
+    return access
+
+
+@infer_global(operator.getitem)
+class _Get(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        kind, index = args
+        if isinstance(kind, Table) and kind.layout.columns != 0 and isinstance(index, types.Integer):
+            return signature(Row(kind), kind, index)
+        if isinstance(kind, (Table, Row)):
+            return signature(kind.item, kind, index)
+        return None
+
+
+@infer_global(operator.setitem)
+class _Set(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        kind, index, _ = args
+        if isinstance(kind, (Table, Row)):
+            return signature(types.none, kind, index, kind.item)
+        return None
+
+
+@lower_builtin(operator.getitem, Table, types.Any)
+@lower_builtin(operator.getitem, Row, types.Any)
+def _get(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
+    table, place = _place(context, builder, *called.args, *arguments)
+    if isinstance(called.return_type, Row):
+        return place
+    value = _marked(builder, builder.load(place), table)
+    if table.layout.fixed:
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return builder.sext(value, _WORD) if table.layout.item == "r" else value
+
+
+@lower_builtin(operator.setitem, Table, types.Any, types.Any)
+@lower_builtin(operator.setitem, Row, types.Any, types.Any)
+def _set(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
+    *where, value = arguments
+    table, place = _place(context, builder, *called.args[:2], *where)
+    if table.layout.item == "r":
+        value = builder.trunc(value, ir.IntType(32))
+    _marked(builder, builder.store(value, place), table)
+    return context.get_dummy_value()
 
 
 @intrinsic
@@ -327,7 +467,7 @@ def uniform(key, stream, group, member, turn):
 @_called
 def exact_quantile(s, law, share):
     """event_state.exact_quantile on arrays."""
-    kind = int(s.laws[law, L.kind])
+    kind = s.kinds[law, K.kind]
     if kind == LOGNORMAL:
         return exp(s.laws[law, L.location] + s.laws[law, L.own_sigma] * normal_quantile(share))
     if kind == EXPONENTIAL:
@@ -336,7 +476,7 @@ def exact_quantile(s, law, share):
         return 1.0 + float(int(log(1.0 - share) / log(1.0 - 1.0 / s.laws[law, L.mean])))
     if kind == FIXED:
         return s.laws[law, L.mean]
-    last = int(s.laws[law, L.pairs]) - 1
+    last = s.kinds[law, K.pairs] - 1
     for i in range(last):
         left, low = s.pairs[law, 2 * i], s.pairs[law, 2 * i + 1]
         right, high = s.pairs[law, 2 * i + 2], s.pairs[law, 2 * i + 3]
@@ -358,7 +498,7 @@ def quantile(s, law, share):
 @_inlined
 def drawn(s, law, share, score):
     """A quantile, moved by the prompt's score where an empirical law shares part of its variance."""
-    if int(s.laws[law, L.kind]) == EMPIRICAL_SHARED:
+    if s.kinds[law, K.kind] == EMPIRICAL_SHARED:
         own = s.laws[law, L.root_own] * normal_quantile(share)
         share = normal_share(s.laws[law, L.root_shared] * score + own)
     return quantile(s, law, share)
@@ -366,31 +506,63 @@ def drawn(s, law, share, score):
 
 @_inlined
 def tokens_of(s, law, value):
-    return max(1, min(int(s.laws[law, L.limit]), int(value + 0.5)))
+    return max(1, min(s.kinds[law, K.limit], int(value + 0.5)))
 
 
 # ---- heaps and trees ----
+#
+# Whoever waits has a mark: a time, a clock's reading or a number of rollouts. None is negative, so the bits of a mark
+# rise with it: heaps and trees keep (bits of the mark, who) in two words, which compare as one number of 128 bits.
+# Which of two is smaller is a coin toss, and on numbers of words LLVM makes a conditional move of it, not a branch.
 
 
-_ZERO, _ONE, _TWO, _THREE = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
-"""Indices without a sign: numba adds no code for negative ones."""
+_ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
+"""Indices without a sign, for numba adds code for negative ones."""
+INF_BITS = int(np.float64(inf).view(np.int64))
+
+
+@_inlined
+def bits_of(mark):
+    return np.float64(mark).view(np.int64)
+
+
+@_inlined
+def mark_of(bits):
+    return np.int64(bits).view(np.float64)
+
+
+@intrinsic
+def sooner(typing: Any, bits: Any, who: Any, other_bits: Any, other: Any) -> Any:
+    """Whether the first mark is smaller, or equal and its owner's number is: one comparison of 128 bits."""
+
+    def generate(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        bits, who, other_bits, other = (builder.zext(word, wide) for word in arguments)
+        first = builder.or_(builder.shl(bits, wide(64)), who)
+        second = builder.or_(builder.shl(other_bits, wide(64)), other)
+        return builder.icmp_unsigned("<", first, second)
+
+    return types.boolean(*[types.int64] * 4), generate
+
+
+if config.DISABLE_JIT:
+
+    def sooner(bits, who, other_bits, other):
+        return (bits, who) < (other_bits, other)
 
 
 @_inlined
 def sift(rows, e, size, mark, who):
-    """Put (mark, who) into the hole at the root of a heap of `size`: the hole sinks to a leaf, the new one rises.
-    Which child is smaller is a coin toss: it is added, not branched on."""
+    """Put (mark, who) into the hole at the root of a heap of `size`: the hole sinks to a leaf, the new one rises."""
     e, size = np.uint64(e), np.uint64(size)
     i, child = _ZERO, _ONE
     while child + _ONE < size:
-        at = _TWO * child
-        a, b = rows[e, at], rows[e, at + _TWO]
-        ids = rows[e, at + _THREE] < rows[e, at + _ONE]
-        at += _TWO * np.uint64((b < a) | ((b == a) & ids))
-        rows[e, _TWO * i] = rows[e, at]
-        rows[e, _TWO * i + _ONE] = rows[e, at + _ONE]
-        i = at >> _ONE
-        child = at + _ONE
+        a, b = _TWO * child, _TWO * child + _TWO
+        child += np.uint64(sooner(rows[e, b], rows[e, b + _ONE], rows[e, a], rows[e, a + _ONE]))
+        rows[e, _TWO * i] = rows[e, _TWO * child]
+        rows[e, _TWO * i + _ONE] = rows[e, _TWO * child + _ONE]
+        i = child
+        child = _TWO * child + _ONE
     if child < size:
         rows[e, _TWO * i] = rows[e, _TWO * child]
         rows[e, _TWO * i + _ONE] = rows[e, _TWO * child + _ONE]
@@ -403,11 +575,11 @@ def rise(rows, e, i, mark, who):
     e, i = np.uint64(e), np.uint64(i)
     while i > _ZERO:
         parent = (i - _ONE) >> _ONE
-        above = rows[e, _TWO * parent]
-        if above < mark or (above == mark and rows[e, _TWO * parent + _ONE] < who):
+        above, owner = rows[e, _TWO * parent], rows[e, _TWO * parent + _ONE]
+        if sooner(above, owner, mark, who):
             break
         rows[e, _TWO * i] = above
-        rows[e, _TWO * i + _ONE] = rows[e, _TWO * parent + _ONE]
+        rows[e, _TWO * i + _ONE] = owner
         i = parent
     rows[e, _TWO * i] = mark
     rows[e, _TWO * i + _ONE] = who
@@ -415,14 +587,14 @@ def rise(rows, e, i, mark, who):
 
 @_inlined
 def replay(tree, leaf, value):
-    """One leaf's value changed: play its matches again, without branches. The left (lower id) wins a tie."""
+    """One leaf's value changed: play its matches again. The lower number wins a tie."""
     node = np.uint64(tree.shape[0] >> 2) + np.uint64(leaf)
-    who = float(leaf)
+    who = np.int64(leaf)
     tree[_TWO * node] = value
     while node > _ONE:
         other = node ^ _ONE
         rival, stranger = tree[_TWO * other], tree[_TWO * other + _ONE]
-        beaten = (rival < value) | ((rival == value) & (other < node))
+        beaten = sooner(rival, stranger, value, who)
         value = rival if beaten else value
         who = stranger if beaten else who
         node >>= _ONE
@@ -530,7 +702,7 @@ def expect(s, e):
     b = s.engines[e, E.residents]
     departs = inf
     if b > 0:
-        d = s.heap[e, 0] - s.clocks[e, F.clock]
+        d = mark_of(s.heap[e, 0]) - s.clocks[e, F.clock]
         each, growth = pace(s, e)
         s.engines[e, E.overflowing] = 0
         room = s.rates[P.kv_tokens] - s.clocks[e, F.context]
@@ -541,7 +713,7 @@ def expect(s, e):
             each += 0.5 * growth * d
         departs = s.clocks[e, F.resume] + each * max(0.0, d)
     s.clocks[e, F.departs] = departs
-    replay(s.tree, e, min(departs, s.clocks[e, F.returns]))
+    replay(s.tree, e, bits_of(min(departs, s.clocks[e, F.returns])))
 
 
 @_inlined
@@ -553,7 +725,7 @@ def touch(s, e, wide):
     b = s.engines[e, E.residents]
     departs = inf
     if b > 0:
-        d = s.heap[e, 0] - s.clocks[e, F.clock]
+        d = mark_of(s.heap[e, 0]) - s.clocks[e, F.clock]
         m = s.rates[P.per_context_token_s]
         each = s.step_s[b]
         if m > 0.0:
@@ -561,7 +733,7 @@ def touch(s, e, wide):
             each += 0.5 * m * b * d
         departs = s.clocks[e, F.resume] + each * d
     s.clocks[e, F.departs] = departs
-    replay(s.tree, e, min(departs, s.clocks[e, F.returns]))
+    replay(s.tree, e, bits_of(min(departs, s.clocks[e, F.returns])))
 
 
 @_called
@@ -594,9 +766,9 @@ def join(s, e, r):
     s.times[r, T.entered] = s.x[X.now]
     if s.n[N.hole] == e:
         s.n[N.hole] = -1
-        sift(s.heap, e, size + 1, mark, float(r))
+        sift(s.heap, e, size + 1, bits_of(mark), r)
     else:
-        rise(s.heap, e, size, mark, float(r))
+        rise(s.heap, e, size, bits_of(mark), r)
 
 
 @_called
@@ -654,7 +826,7 @@ def rebase(s, e):
     """Set the clock back to 0, so that its last bits stay below a millionth of a token."""
     base = s.clocks[e, F.clock]
     for i in range(s.engines[e, E.residents]):
-        s.heap[e, 2 * i] -= base
+        s.heap[e, 2 * i] = bits_of(mark_of(s.heap[e, 2 * i]) - base)
     s.clocks[e, F.clock] = 0.0
 
 
@@ -745,8 +917,8 @@ def leave_engine_for(s, e, r, seconds):
     s.engines[e, E.outside] = size + 1
     s.n[N.outside] += 1
     s.times[r, T.entered] = s.x[X.now]
-    rise(s.outs, e, size, s.x[X.now] + seconds, float(r))
-    s.clocks[e, F.returns] = s.outs[e, 0]
+    rise(s.outs, e, size, bits_of(s.x[X.now] + seconds), r)
+    s.clocks[e, F.returns] = mark_of(s.outs[e, 0])
 
 
 # ---- beyond the core: lists, KV cache, prefill pool, sandboxes, verifier ----
@@ -818,9 +990,9 @@ def remove(rows, e, size, who):
     mark, moved = rows[e, 2 * last], rows[e, 2 * last + 1]
     child = 2 * i + 1
     while child < last:
-        if child + 1 < last:
-            a, b = rows[e, 2 * child], rows[e, 2 * child + 2]
-            child += int(b < a or (b == a and rows[e, 2 * child + 3] < rows[e, 2 * child + 1]))
+        a, b = 2 * child, 2 * child + 2
+        if child + 1 < last and sooner(rows[e, b], rows[e, b + 1], rows[e, a], rows[e, a + 1]):
+            child += 1
         rows[e, 2 * i] = rows[e, 2 * child]
         rows[e, 2 * i + 1] = rows[e, 2 * child + 1]
         i = child
@@ -892,14 +1064,14 @@ def overflow(s, e):
         return
     chosen, worst = 0, inf
     for i in range(b):
-        r = int(s.heap[e, 2 * i + 1])
+        r = s.heap[e, 2 * i + 1]
         key = -s.times[r, T.entered]
         if s.counts[C.shortest_victim]:
-            key = s.rollouts[r, R.response] + s.rollouts[r, R.tokens] - (s.heap[e, 2 * i] - s.clocks[e, F.clock])
+            key = s.rollouts[r, R.response] + s.rollouts[r, R.tokens] - (mark_of(s.heap[e, 2 * i]) - s.clocks[e, F.clock])
         if key < worst or (key == worst and s.heap[e, 2 * i + 1] > s.heap[e, 2 * chosen + 1]):
             chosen, worst = i, key
-    r, mark = int(s.heap[e, 2 * chosen + 1]), s.heap[e, 2 * chosen]
-    remove(s.heap, e, b, float(r))
+    r, mark = s.heap[e, 2 * chosen + 1], mark_of(s.heap[e, 2 * chosen])
+    remove(s.heap, e, b, r)
     interrupt(s, e, r, mark)
     s.n[N.preempted] += 1
     if s.n[N.preempted] > THRASH * (s.n[N.turns] + s.n[N.in_flight]):
@@ -918,7 +1090,7 @@ def overflow(s, e):
 @_called
 def plan(s, at, what):
     """An event of no engine: `what` is a kind times AGENDA_STEP, plus a number."""
-    rise(s.agenda, 0, s.n[N.planned], at, float(what))
+    rise(s.agenda, 0, s.n[N.planned], bits_of(at), what)
     s.n[N.planned] += 1
 
 
@@ -1017,7 +1189,7 @@ def decode_prefilled(s, e, r):
     s.times[r, T.entered] = s.x[X.now]
     s.rollouts[r, R.state] = RESIDENT
     mark = s.clocks[e, F.clock] + s.rollouts[r, R.tokens]
-    rise(s.heap, e, s.engines[e, E.residents] - 1, mark, float(r))
+    rise(s.heap, e, s.engines[e, E.residents] - 1, bits_of(mark), r)
 
 
 @_called
@@ -1061,7 +1233,7 @@ def start_boxes(s):
 @_called
 def touch_outside(s, e):
     """Only the engine's next return changed."""
-    replay(s.tree, e, min(s.clocks[e, F.departs], s.clocks[e, F.returns]))
+    replay(s.tree, e, bits_of(min(s.clocks[e, F.departs], s.clocks[e, F.returns])))
 
 
 @_called
@@ -1111,8 +1283,8 @@ def pull_out(s, r):
         i = 0
         while s.heap[e, 2 * i + 1] != r:
             i += 1
-        mark = s.heap[e, 2 * i]
-        remove(s.heap, e, s.engines[e, E.residents], float(r))
+        mark = mark_of(s.heap[e, 2 * i])
+        remove(s.heap, e, s.engines[e, E.residents], r)
         interrupt(s, e, r, mark)
         if s.engines[e, E.draining]:
             drained(s, e)
@@ -1138,11 +1310,11 @@ def pull_out(s, r):
 @_called
 def pull_from_outside(s, e, r, state):
     size = s.engines[e, E.outside]
-    remove(s.outs, e, size, float(r))
+    remove(s.outs, e, size, r)
     s.engines[e, E.outside] = size - 1
     s.n[N.outside] -= 1
     s.x[X.outside_s] += s.x[X.now] - s.times[r, T.entered]
-    s.clocks[e, F.returns] = s.outs[e, 0] if size > 1 else inf
+    s.clocks[e, F.returns] = mark_of(s.outs[e, 0]) if size > 1 else inf
     if state == STARTING:
         s.n[N.boxes_starting] -= 1
     elif state == TRANSFER:
@@ -1331,9 +1503,9 @@ def open_group(s, wide):
     low = s.tables[SOLVE_LAW, cell]
     s.marks[g, H.solve_rate] = low + (place - cell) * (s.tables[SOLVE_LAW, cell + 1] - low)
     value = s.laws[PROMPT_LAW, L.mean]
-    if s.laws[PROMPT_LAW, L.kind] != FIXED:
+    if s.kinds[PROMPT_LAW, K.kind] != FIXED:
         value = quantile(s, PROMPT_LAW, uniform(key, PROMPT, gid, 0, 0))
-    row[G.prompt_tokens] = min(int(s.laws[PROMPT_LAW, L.limit]), int(value + 0.5))
+    row[G.prompt_tokens] = min(s.kinds[PROMPT_LAW, K.limit], int(value + 0.5))
 
 
 @_called
@@ -1372,7 +1544,7 @@ def next_round(s):
 def draw_turn(s, r, g, turn, wide):
     """Tokens of the next turn; a context that would grow too long is cut there and ends the rollout."""
     value = s.laws[RESPONSE_LAW, L.mean]
-    if s.laws[RESPONSE_LAW, L.kind] != FIXED:
+    if s.kinds[RESPONSE_LAW, K.kind] != FIXED:
         share = uniform(s.n[N.key], RESPONSE, s.groups[g, G.id], s.rollouts[r, R.draw], turn)
         value = drawn(s, RESPONSE_LAW, share, s.marks[g, H.score]) * s.marks[g, H.factor]
     tokens = tokens_of(s, RESPONSE_LAW, value)
@@ -1424,7 +1596,7 @@ def prepare(s, r, g, member, many_turns, wide):
         row[R.flags], row[R.cached] = 0, 0
     if many_turns:
         value = s.laws[TURN_LAW, L.mean]
-        if s.laws[TURN_LAW, L.kind] != FIXED:
+        if s.kinds[TURN_LAW, K.kind] != FIXED:
             value = exact_quantile(s, TURN_LAW, uniform(s.n[N.key], TURNS, s.groups[g, G.id], row[R.draw], 0))
         row[R.turns] = tokens_of(s, TURN_LAW, value)
     if wide is not None:
@@ -1443,9 +1615,9 @@ def route(s, r, wide):
     if e >= 0:
         s.n[N.loose] = -1
     else:
-        e = int(s.loads[3])
+        e = s.loads[3]
         s.engines[e, E.in_flight] += 1
-        replay(s.loads, e, float(s.engines[e, E.in_flight]))
+        replay(s.loads, e, s.engines[e, E.in_flight])
     s.rollouts[r, R.engine] = e
     note(s, DISPATCHED, s.groups[s.rollouts[r, R.group], G.id], s.rollouts[r, R.member], e)
     if wide is not None:
@@ -1529,7 +1701,7 @@ def unload(s, e):
     """One rollout fewer is bound to the engine; one that is being removed is never chosen."""
     s.engines[e, E.in_flight] -= 1
     if s.engines[e, E.active]:
-        replay(s.loads, e, float(s.engines[e, E.in_flight]))
+        replay(s.loads, e, s.engines[e, E.in_flight])
 
 
 @_called
@@ -1579,7 +1751,7 @@ def finish_rollout(s, e, r, wide):
     s.x[X.stint_s] += now - s.times[r, T.dispatched]
     s.free_rollouts[s.n[N.free_rollouts]] = r
     s.n[N.free_rollouts] += 1
-    if wide is None and float(s.engines[e, E.in_flight]) == s.loads[2] and s.engines[e, E.active]:
+    if wide is None and s.engines[e, E.in_flight] == s.loads[2] and s.engines[e, E.active]:
         s.n[N.loose] = e  # now alone with the fewest: the next dispatch comes back here
     else:
         unload(s, e)
@@ -1958,8 +2130,8 @@ def abort_residents(s, e):
     """Every resident stops: with partial rollout it goes on afterwards, else it starts anew under the new weights."""
     while s.engines[e, E.residents] > 0:
         last = s.engines[e, E.residents] - 1
-        r = int(s.heap[e, 2 * last + 1])
-        interrupt(s, e, r, s.heap[e, 2 * last])
+        r = s.heap[e, 2 * last + 1]
+        interrupt(s, e, r, mark_of(s.heap[e, 2 * last]))
         forget(s, r)
         if s.counts[C.partial]:
             release_box(s, r)
@@ -1987,14 +2159,14 @@ def engine_event(s, e, many_turns, wide):
         departure(s, e, many_turns, wide)
         admit(s, e, wide)
         return
-    r = int(s.outs[e, 1])
+    r = s.outs[e, 1]
     size = s.engines[e, E.outside] - 1
     s.engines[e, E.outside] = size
     s.n[N.outside] -= 1
     s.x[X.outside_s] += now - s.times[r, T.entered]
     if size > 0:
         sift(s.outs, e, size, s.outs[e, 2 * size], s.outs[e, 2 * size + 1])
-    s.clocks[e, F.returns] = s.outs[e, 0] if size > 0 else inf
+    s.clocks[e, F.returns] = mark_of(s.outs[e, 0]) if size > 0 else inf
     advance(s, e, now, wide)
     if wide is not None:
         if s.rollouts[r, R.state] != TOOL:
@@ -2028,14 +2200,14 @@ def come_back(s, e, r):
 @_inlined
 def departure(s, e, many_turns, wide):
     now = s.x[X.now]
-    r = int(s.heap[e, 1])
+    r, mark = s.heap[e, 1], mark_of(s.heap[e, 0])
     b = s.engines[e, E.residents]
     if wide is not None:
         if s.counts[C.lockstep] > 1 or s.counts[C.tenant]:
             advance(s, e, now, wide)
-    d = s.heap[e, 0] - s.clocks[e, F.clock]
+    d = mark - s.clocks[e, F.clock]
     account(s, e, b, d, now - s.clocks[e, F.resume])
-    s.clocks[e, F.clock] = s.heap[e, 0]
+    s.clocks[e, F.clock] = mark
     s.clocks[e, F.resume] = now
     tokens = s.rollouts[r, R.tokens]
     context = s.rollouts[r, R.context] + tokens
@@ -2071,7 +2243,7 @@ def departure(s, e, many_turns, wide):
     if wide is not None:
         s.rollouts[r, R.state] = TOOL
         cache(s, e, r)
-    if s.laws[TOOL_TOKEN_LAW, L.mean] > 0.0 or s.laws[TOOL_TOKEN_LAW, L.kind] != FIXED:
+    if s.laws[TOOL_TOKEN_LAW, L.mean] > 0.0 or s.kinds[TOOL_TOKEN_LAW, K.kind] != FIXED:
         value = drawn(s, TOOL_TOKEN_LAW, uniform(s.n[N.key], TOOL_TOKENS, gid, draw, turn), s.marks[g, H.score])
         if s.laws[TOOL_TOKEN_LAW, L.shared_sigma] > 0.0:
             value *= exp(s.laws[TOOL_TOKEN_LAW, L.shared_sigma] * s.marks[g, H.score])
@@ -2087,7 +2259,7 @@ def departure(s, e, many_turns, wide):
 @_called
 def agenda_event(s):
     """An event of no engine."""
-    what = int(s.agenda[0, 1])
+    what = s.agenda[0, 1]
     size = s.n[N.planned] - 1
     s.n[N.planned] = size
     if size > 0:
@@ -2147,12 +2319,12 @@ def _build(many_turns: bool, wide: int | None, stamp: int) -> Compiled:
         while s.n[N.need_room] == 0:
             if s.n[N.step] >= until_step or s.n[N.stopped]:
                 return DONE
-            at, trainer_at = s.tree[2], s.x[X.trainer_at]
+            at, trainer_at = mark_of(s.tree[2]), s.x[X.trainer_at]
             soonest = min(at, trainer_at)
             planned = inf
             if wide is not None:
                 if s.n[N.planned] > 0:
-                    planned = s.agenda[0, 0]
+                    planned = mark_of(s.agenda[0, 0])
                     soonest = min(soonest, planned)
             if soonest > until_s or soonest == inf:
                 if soonest == inf:
@@ -2168,7 +2340,7 @@ def _build(many_turns: bool, wide: int | None, stamp: int) -> Compiled:
             if planned <= soonest:
                 agenda_event(s)
             elif at <= trainer_at:
-                engine_event(s, int(s.tree[3]), many_turns, wide)
+                engine_event(s, s.tree[3], many_turns, wide)
             else:
                 trainer_event(s, wide)
             settle(s, many_turns, wide)
@@ -2196,7 +2368,7 @@ def _touch_all(addresses):
     for e in range(s.engines.shape[0]):
         admit_wide(s, e)
         touch_wide(s, e)
-        replay(s.loads, e, float(s.engines[e, E.in_flight]) if s.engines[e, E.active] else inf)
+        replay(s.loads, e, s.engines[e, E.in_flight] if s.engines[e, E.active] else NEVER)
 
 
 def _stamp() -> int:
@@ -2213,7 +2385,7 @@ def _multi_server(key, arrival_s, service_s, customers, busy, line):
     arrived, served = 0, 0
     next_arrival = -arrival_s * log(uniform(key, ARRIVAL, 0, 0, 0))
     while served < customers:
-        leaves = busy[0, 0] if in_service > 0 else inf
+        leaves = mark_of(busy[0, 0]) if in_service > 0 else inf
         last, now = now, min(next_arrival, leaves)
         area += waiting * (now - last)
         if next_arrival <= leaves:
@@ -2221,7 +2393,7 @@ def _multi_server(key, arrival_s, service_s, customers, busy, line):
             next_arrival = now - arrival_s * log(uniform(key, ARRIVAL, arrived, 0, 0))
             if in_service < servers:
                 end = now - service_s * log(uniform(key, SERVICE, served, 0, 0))
-                rise(busy, 0, in_service, end, float(served))
+                rise(busy, 0, in_service, bits_of(end), served)
                 in_service += 1
                 served += 1
                 continue
@@ -2239,7 +2411,7 @@ def _multi_server(key, arrival_s, service_s, customers, busy, line):
         head = (head + 1) % line.shape[0]
         waiting -= 1
         end = now - service_s * log(uniform(key, SERVICE, served, 0, 0))
-        sift(busy, 0, in_service, end, float(served))
+        sift(busy, 0, in_service, bits_of(end), served)
         served += 1
     return waited / served, area / now
 
@@ -2254,7 +2426,7 @@ MULTI_SERVER = _cached(_multi_server)
 
 def multi_server(servers: int, arrivals_per_s: float, service_s: float, customers: int, seed: int = 0) -> float:
     """Mean wait of an M/M/c queue in seconds, over so many customers (for checks, and for speed against others)."""
-    busy, line = np.zeros((1, 2 * servers + 2)), np.zeros(1 << 20)
+    busy, line = np.zeros((1, 2 * servers + 2), np.int64), np.zeros(1 << 20)
     key = np.uint64(streams.seed_key(seed)).astype(np.int64)
     return float(MULTI_SERVER(key, 1.0 / arrivals_per_s, service_s, customers, busy, line)[0])
 
@@ -2262,44 +2434,34 @@ def multi_server(servers: int, arrivals_per_s: float, service_s: float, customer
 # ---- arrays ----
 
 
-def _tree(leaves: int) -> Any:
+def _tree(leaves: int, unused: int) -> Any:
     width = 1
     while width < max(2, leaves):
         width *= 2
-    tree = np.full(4 * width, inf)
+    tree = np.full(4 * width, unused)
     tree[2 * width + 1 :: 2] = np.arange(width)
     return tree
 
 
-def _law_rows(made: Parameters) -> tuple[Any, Any, Any]:
+def _law_rows(made: Parameters) -> dict[str, Any]:
     listed = [getattr(made.laws, f.name) for f in fields(made.laws)]
     most = max(1, *(len(law.pairs) for law in listed))
-    rows, pairs = np.zeros((len(listed), len(L))), np.zeros((len(listed), 2 * most))
+    rows, kinds = np.zeros((len(listed), len(L))), np.zeros((len(listed), len(K)), np.int64)
+    pairs = np.zeros((len(listed), 2 * most))
     for i, law in enumerate(listed):
         roots = (sqrt(law.shared_frac), sqrt(1.0 - law.shared_frac))
-        rows[i] = (
-            law.kind,
-            law.mean,
-            law.location,
-            law.own_sigma,
-            law.shared_sigma,
-            *roots,
-            float(law.limit),
-            len(law.pairs),
-        )
+        rows[i] = (law.mean, law.location, law.own_sigma, law.shared_sigma, *roots)
+        kinds[i] = (law.kind, law.limit, len(law.pairs))
         for j, pair in enumerate(law.pairs):
             pairs[i, 2 * j : 2 * j + 2] = pair
-    return rows, np.array([law.table for law in listed]), pairs
+    return {"laws": rows, "kinds": kinds, "tables": np.array([law.table for law in listed]), "pairs": pairs}
 
 
 def _parameter_arrays(made: Parameters) -> dict[str, Any]:
-    rows, tables, pairs = _law_rows(made)
     return {
         "counts": np.array(astuple(made.counts), np.int64),
         "rates": np.array(astuple(made.rates)),
-        "laws": rows,
-        "tables": tables,
-        "pairs": pairs,
+        **_law_rows(made),
         "step_s": np.array(made.step_s),
         "slowness": np.array(made.slowness),
     }
@@ -2333,10 +2495,10 @@ def _blank(made: Parameters, seed: int, trace_rows: int = 0, wide: bool = False)
         x=x,
         clocks=_idle_clocks(engines),
         engines=np.zeros((engines, SHORT_LINE), np.int32),
-        heap=np.zeros((engines, 2 * slots + 2)),
-        outs=np.zeros((engines, 2 * outs)),
-        tree=_tree(engines),
-        loads=_tree(engines),
+        heap=np.zeros((engines, 2 * slots + 2), np.int64),
+        outs=np.zeros((engines, 2 * outs), np.int64),
+        tree=_tree(engines, INF_BITS),
+        loads=_tree(engines, NEVER),
         rollouts=np.zeros((rollouts, SHORT_LINE), np.int32),
         times=np.zeros((rollouts, len(T))),
         groups=np.zeros((groups, SHORT_LINE), np.int32),
@@ -2364,7 +2526,7 @@ def _wide_arrays(made: Parameters, groups: int) -> dict[str, Any]:
         "rounds": np.zeros(ROUNDS if groups else 1, np.int64),
         "pool": pool,
         "pool_kv": np.zeros((len(pool), 2)),
-        "agenda": np.zeros((1, 2 * (4 * len(pool) + counts.in_flight_limit + leaks + 16))),
+        "agenda": np.zeros((1, 2 * (4 * len(pool) + counts.in_flight_limit + leaks + 16)), np.int64),
     }
 
 
@@ -2514,8 +2676,8 @@ def _with_engines(s: State, engines: int, heap_width: int) -> State:
         engines=_wider(s.engines, (engines, SHORT_LINE)),
         heap=_wider(s.heap, (engines, heap_width)),
         outs=_wider(s.outs, (engines, s.outs.shape[1])),
-        tree=_tree(engines),
-        loads=_tree(engines),
+        tree=_tree(engines, INF_BITS),
+        loads=_tree(engines, NEVER),
     )
 
 
@@ -2539,7 +2701,7 @@ def _widened(s: State, made: Parameters) -> State:
 
 def _members_of(heaps: Any, sizes: Any) -> Any:
     inside = np.arange(heaps.shape[1] // 2)[None, :] < sizes[:, None]
-    return heaps[:, 1 : 2 * inside.shape[1] : 2][inside].astype(np.int64)
+    return heaps[:, 1 : 2 * inside.shape[1] : 2][inside]
 
 
 def _places(s: State) -> tuple[Any, Any, Any, Any]:
