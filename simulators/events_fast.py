@@ -86,16 +86,16 @@ from simulators.workload import Lengths, Workload
 Compiled = Callable[..., Any]
 
 
-def _names(title: str, names: str) -> Any:
+def _names(title: str, names: str, first: int = 0) -> Any:
     """A tuple of column numbers by name: compile-time constants in the engine."""
     listed = names.split()
-    return namedtuple(title, listed)(*range(len(listed)))
+    return namedtuple(title, listed)(*range(first, first + len(listed)))
 
 
 # ---- layout ----
 
 LINE, SHORT_LINE = 8, 16
-"""Columns of a record of 8-byte and of 4-byte numbers: a cache line, shared with no other record."""
+"""8-byte and 4-byte numbers of a cache line."""
 STALENESS_BINS = 1024
 TIME_BINS = 512
 """Eight to an octave, from 2^-16 s on."""
@@ -127,17 +127,21 @@ X = _names(
     " engine_busy_s rollout_s stint_s group_s queue_age_s ring_s resident_s outside_s queued_s box_wait_s"
     " tenant_tokens",
 )
-F = _names("F", "clock resume context departs returns tax cached")
+# An engine, a rollout and a group are a cache line each: what most events touch, in 8-byte and in 4-byte columns of the
+# same 64 bytes. What else there is (the widest variant's, mostly) has tables of its own.
+F = _names("F", "clock resume context departs returns")
 """Of an engine: its clock in tokens, when it runs on, context of its residents, next departure, next return."""
-E = _names(
-    "E",
-    "residents in_flight queue_head queue_tail queued outside active draining reserved overflowing"
-    " cached_head cached_tail",
-)
-R = _names("R", "group member draw tokens context turn turns response engine next state flags cached before link")
-T = _names("T", "began dispatched entered tax box")
-G = _names("G", "id size started done solved tokens response kept prompt_tokens target round state resumed place")
-H = _names("H", "opened ready factor solve_rate score")
+E = _names("E", "residents in_flight outside queued queue_head queue_tail", 10)
+FW = _names("FW", "tax cached")
+EW = _names("EW", "draining reserved overflowing cached_head cached_tail")
+R = _names("R", "group member draw version tokens context turn turns response engine next")
+T = _names("T", "dispatched entered", 6)
+RW = _names("RW", "state flags cached before link")
+TW = _names("TW", "began tax box")
+G = _names("G", "id size started done solved tokens response kept prompt_tokens target")
+H = _names("H", "solve_rate factor score", 5)
+M = _names("M", "opened ready")
+GW = _names("GW", "round state resumed place")
 Q = _names("Q", "head tail queued busy rollouts")
 L = _names("L", "mean location own_sigma shared_sigma root_shared root_own")
 K = _names("K", "kind limit pairs")
@@ -156,6 +160,8 @@ NOT_KEPT = 1 << 30
 PREFILLED, POOL_FREE, BOX_GONE, ROLL = range(4)
 AGENDA_STEP = 1 << 32
 """An event of no engine is its kind times this, plus a number."""
+REMOVED = 1 << 30
+"""Added to the rollouts in flight of an engine that is being removed: it is never the one with the fewest."""
 ATTEMPT_STEP = 1 << 20
 """Added to a member's number for the draws of each further attempt."""
 MOST_ATTEMPTS = 1000
@@ -192,17 +198,21 @@ class State(NamedTuple):
     slowness: Any
     clocks: Any
     engines: Any
+    """The same lines."""
     heap: Any
-    """(mark, rollout) side by side, a binary heap of each engine."""
+    """(bits of the mark, rollout) side by side, a binary heap of each engine."""
     outs: Any
-    """(return time, rollout) side by side, a binary heap of each engine."""
+    """(bits of the return time, rollout): the same."""
     tree: Any
-    """(next event, engine) side by side: winners of a tournament; node 1 is the root."""
+    """(bits of the next event, engine) side by side: winners of a tournament; node 1 is the root."""
     loads: Any
     """(rollouts in flight, engine): the same over loads."""
     rollouts: Any
     times: Any
+    """The same lines."""
     groups: Any
+    traits: Any
+    """The same lines."""
     marks: Any
     versions: Any
     free_rollouts: Any
@@ -213,6 +223,11 @@ class State(NamedTuple):
     latency: Any
     trace: Any
     # beyond the core
+    clocks_wide: Any
+    engines_wide: Any
+    rollouts_wide: Any
+    times_wide: Any
+    groups_wide: Any
     members: Any
     """The rollout of each member in flight, else -1."""
     order: Any
@@ -258,8 +273,10 @@ def _layouts() -> dict[str, _Layout]:
     made |= {"tables": _Layout("f", CELLS + 1, True), "pairs": _Layout("f", None, True)}
     made |= dict.fromkeys(("heap", "outs", "agenda"), _Layout("i"))
     made |= dict.fromkeys(("engines", "rollouts", "groups"), _Layout("r", SHORT_LINE))
-    made |= {"clocks": _Layout("f", LINE), "times": _Layout("f", len(T)), "marks": _Layout("f", len(H))}
-    made |= dict.fromkeys(("versions", "members"), _Layout("r"))
+    made |= dict.fromkeys(("clocks", "times", "traits"), _Layout("f", LINE))
+    made |= {"engines_wide": _Layout("r", len(EW)), "clocks_wide": _Layout("f", len(FW)), "marks": _Layout("f", len(M))}
+    made |= {"rollouts_wide": _Layout("r", len(RW)), "times_wide": _Layout("f", len(TW))}
+    made |= {"groups_wide": _Layout("r", len(GW)), "versions": _Layout("r"), "members": _Layout("r")}
     return made | {"pool": _Layout("i", LINE), "pool_kv": _Layout("f", 2), "trace": _Layout("f", 5)}
 
 
@@ -615,7 +632,7 @@ def decoding(s, e):
         slots = s.counts[C.slots]
         context += max(0, slots - b) * s.rates[P.tenant_tokens]
         b = max(b, slots)
-    return (s.step_s[b] + s.rates[P.per_context_token_s] * context) * s.slowness[e] + s.clocks[e, F.tax]
+    return (s.step_s[b] + s.rates[P.per_context_token_s] * context) * s.slowness[e] + s.clocks_wide[e, FW.tax]
 
 
 @_called
@@ -692,8 +709,8 @@ def advance_wide(s, e, now):
 @_called
 def make_room(s, e):
     """Residents push out paused contexts, the longest paused first."""
-    while s.clocks[e, F.cached] > 0.0 and s.clocks[e, F.context] + s.clocks[e, F.cached] > s.rates[P.kv_tokens]:
-        uncache(s, s.engines[e, E.cached_head])
+    while s.clocks_wide[e, FW.cached] > 0.0 and s.clocks[e, F.context] + s.clocks_wide[e, FW.cached] > s.rates[P.kv_tokens]:
+        uncache(s, s.engines_wide[e, EW.cached_head])
 
 
 @_called
@@ -704,10 +721,10 @@ def expect(s, e):
     if b > 0:
         d = mark_of(s.heap[e, 0]) - s.clocks[e, F.clock]
         each, growth = pace(s, e)
-        s.engines[e, E.overflowing] = 0
+        s.engines_wide[e, EW.overflowing] = 0
         room = s.rates[P.kv_tokens] - s.clocks[e, F.context]
         if room < b * d:
-            s.engines[e, E.overflowing] = 1
+            s.engines_wide[e, EW.overflowing] = 1
             d = max(0.0, room / b)
         if growth > 0.0:
             each += 0.5 * growth * d
@@ -774,7 +791,7 @@ def join(s, e, r):
 @_called
 def join_wide(s, e, r):
     prefill(s, e, r)
-    s.rollouts[r, R.state] = RESIDENT
+    s.rollouts_wide[r, RW.state] = RESIDENT
     join(s, e, r)
     make_room(s, e)
 
@@ -783,19 +800,19 @@ def join_wide(s, e, r):
 def prefill(s, e, r):
     """What of the context is not in the cache is computed: the engine stops for it, or (chunked) every token of this
     turn carries its share of it, so that nobody stops and the work is the same."""
-    cached = s.rollouts[r, R.cached]
+    cached = s.rollouts_wide[r, RW.cached]
     uncached = s.rollouts[r, R.context] - cached
     if cached > 0:
         uncache(s, r)
     s.n[N.prefilled_tokens] += uncached
     s.n[N.prefix_tokens] += cached
-    s.times[r, T.tax] = 0.0
+    s.times_wide[r, TW.tax] = 0.0
     seconds = uncached * s.rates[P.prefill_s_per_token] * s.slowness[e]
     if seconds <= 0.0:
         return
     if s.counts[C.chunked]:
-        s.times[r, T.tax] = seconds / s.rollouts[r, R.tokens]
-        s.clocks[e, F.tax] += s.times[r, T.tax]
+        s.times_wide[r, TW.tax] = seconds / s.rollouts[r, R.tokens]
+        s.clocks_wide[e, FW.tax] += s.times_wide[r, TW.tax]
     else:
         stall(s, e, seconds)
 
@@ -806,7 +823,7 @@ def stand_still(s, e, wide):
     s.clocks[e, F.context] = 0.0
     s.clocks[e, F.clock] = 0.0
     if wide is not None:
-        s.clocks[e, F.tax] = 0.0
+        s.clocks_wide[e, FW.tax] = 0.0
 
 
 @_called
@@ -833,8 +850,8 @@ def rebase(s, e):
 @_called
 def has_room(s, e, r):
     """Whether the engine can admit this rollout now."""
-    taken = s.engines[e, E.residents] + s.engines[e, E.reserved]
-    if s.engines[e, E.draining] or taken >= s.counts[C.slots]:
+    taken = s.engines[e, E.residents] + s.engines_wide[e, EW.reserved]
+    if s.engines_wide[e, EW.draining] or taken >= s.counts[C.slots]:
         return False
     needed = s.clocks[e, F.context] + s.rollouts[r, R.context]
     if taken > 0:
@@ -876,7 +893,7 @@ def arrive_wide(s, e, r):
     if s.engines[e, E.queued] == 0 and has_room(s, e, r):
         join_wide(s, e, r)
         return
-    s.rollouts[r, R.state] = QUEUED
+    s.rollouts_wide[r, RW.state] = QUEUED
     queue_up(s, e, r)
 
 
@@ -904,7 +921,7 @@ def admit(s, e, wide):
 def admit_wide(s, e):
     while s.engines[e, E.queued] > 0 and has_room(s, e, s.engines[e, E.queue_head]):
         r = next_in_line(s, e)
-        if s.rollouts[r, R.state] == HELD:
+        if s.rollouts_wide[r, RW.state] == HELD:
             from_pool(s, e, r)
         else:
             join_wide(s, e, r)
@@ -1004,36 +1021,36 @@ def remove(rows, e, size, who):
 def cache(s, e, r):
     """A paused rollout's context stays in the free part of the KV pool, as the last to be thrown out."""
     if not s.counts[C.prefix_cache]:
-        s.rollouts[r, R.cached] = 0
+        s.rollouts_wide[r, RW.cached] = 0
         return
     context = s.rollouts[r, R.context]
-    s.rollouts[r, R.cached] = context
-    tail = s.engines[e, E.cached_tail] if s.clocks[e, F.cached] > 0.0 else -1
-    s.rollouts[r, R.before] = tail
-    s.rollouts[r, R.link] = -1
+    s.rollouts_wide[r, RW.cached] = context
+    tail = s.engines_wide[e, EW.cached_tail] if s.clocks_wide[e, FW.cached] > 0.0 else -1
+    s.rollouts_wide[r, RW.before] = tail
+    s.rollouts_wide[r, RW.link] = -1
     if tail < 0:
-        s.engines[e, E.cached_head] = r
+        s.engines_wide[e, EW.cached_head] = r
     else:
-        s.rollouts[tail, R.link] = r
-    s.engines[e, E.cached_tail] = r
-    s.clocks[e, F.cached] += context
+        s.rollouts_wide[tail, RW.link] = r
+    s.engines_wide[e, EW.cached_tail] = r
+    s.clocks_wide[e, FW.cached] += context
     make_room(s, e)
 
 
 @_called
 def uncache(s, r):
     """The paused context is no longer kept (or no longer paused)."""
-    e, before, after = s.rollouts[r, R.engine], s.rollouts[r, R.before], s.rollouts[r, R.link]
+    e, before, after = s.rollouts[r, R.engine], s.rollouts_wide[r, RW.before], s.rollouts_wide[r, RW.link]
     if before < 0:
-        s.engines[e, E.cached_head] = after
+        s.engines_wide[e, EW.cached_head] = after
     else:
-        s.rollouts[before, R.link] = after
+        s.rollouts_wide[before, RW.link] = after
     if after < 0:
-        s.engines[e, E.cached_tail] = before
+        s.engines_wide[e, EW.cached_tail] = before
     else:
-        s.rollouts[after, R.before] = before
-    s.clocks[e, F.cached] -= s.rollouts[r, R.cached]
-    s.rollouts[r, R.cached] = 0
+        s.rollouts_wide[after, RW.before] = before
+    s.clocks_wide[e, FW.cached] -= s.rollouts_wide[r, RW.cached]
+    s.rollouts_wide[r, RW.cached] = 0
 
 
 @_called
@@ -1041,8 +1058,8 @@ def interrupt(s, e, r, mark):
     """A resident stops before its turn's end. What it has generated becomes context, to be prefilled again."""
     received = s.clocks[e, F.clock] - (mark - s.rollouts[r, R.tokens])
     s.clocks[e, F.context] -= s.rollouts[r, R.context] + received
-    s.clocks[e, F.tax] -= s.times[r, T.tax]
-    s.times[r, T.tax] = 0.0
+    s.clocks_wide[e, FW.tax] -= s.times_wide[r, TW.tax]
+    s.times_wide[r, TW.tax] = 0.0
     done = max(0, min(s.rollouts[r, R.tokens] - 1, int(received)))
     s.rollouts[r, R.context] += done
     s.rollouts[r, R.response] += done
@@ -1076,7 +1093,7 @@ def overflow(s, e):
     s.n[N.preempted] += 1
     if s.n[N.preempted] > THRASH * (s.n[N.turns] + s.n[N.in_flight]):
         s.n[N.stopped] = THRASHING
-    s.rollouts[r, R.state] = QUEUED
+    s.rollouts_wide[r, RW.state] = QUEUED
     s.times[r, T.entered] = s.x[X.now]
     s.rollouts[r, R.next] = s.engines[e, E.queue_head]
     if s.engines[e, E.queued] == 0:
@@ -1101,15 +1118,15 @@ def pool_arrive(s, r):
     for p in range(s.counts[C.prefill_engines]):
         if s.pool[p, Q.rollouts] < fewest:
             best, fewest = p, s.pool[p, Q.rollouts]
-    cached = s.rollouts[r, R.cached]
+    cached = s.rollouts_wide[r, RW.cached]
     s.n[N.prefix_tokens] += cached
     s.n[N.prefilled_tokens] += s.rollouts[r, R.context] - cached
-    s.times[r, T.tax] = (s.rollouts[r, R.context] - cached) * s.rates[P.pool_s_per_token]
+    s.times_wide[r, TW.tax] = (s.rollouts[r, R.context] - cached) * s.rates[P.pool_s_per_token]
     if cached > 0:
         uncache(s, r)
-    s.rollouts[r, R.cached] = 0
-    s.rollouts[r, R.state] = POOLED
-    s.rollouts[r, R.link] = best
+    s.rollouts_wide[r, RW.cached] = 0
+    s.rollouts_wide[r, RW.state] = POOLED
+    s.rollouts_wide[r, RW.link] = best
     s.rollouts[r, R.next] = -1
     if s.pool[best, Q.queued] == 0:
         s.pool[best, Q.head] = r
@@ -1136,7 +1153,7 @@ def pool_start(s, p):
     s.pool[p, Q.queued] -= 1
     s.pool[p, Q.busy] = r
     s.pool_kv[p, 0] += context
-    s.pool_kv[p, 1] = s.x[X.now] + s.times[r, T.tax]
+    s.pool_kv[p, 1] = s.x[X.now] + s.times_wide[r, TW.tax]
     plan(s, s.pool_kv[p, 1], PREFILLED * AGENDA_STEP + p)
 
 
@@ -1155,8 +1172,8 @@ def prefilled(s, p):
     r = s.pool[p, Q.busy]
     s.pool[p, Q.busy] = -1
     e = s.rollouts[r, R.engine]
-    s.times[r, T.tax] = 0.0
-    s.rollouts[r, R.state] = HELD
+    s.times_wide[r, TW.tax] = 0.0
+    s.rollouts_wide[r, RW.state] = HELD
     advance_wide(s, e, s.x[X.now])
     queue_up(s, e, r)
     admit_wide(s, e)
@@ -1167,15 +1184,15 @@ def prefilled(s, p):
 @_called
 def from_pool(s, e, r):
     """A decoder takes a prefilled rollout: over the link into a slot that is its own from now on."""
-    p = int(s.rollouts[r, R.link])
+    p = int(s.rollouts_wide[r, RW.link])
     context = s.rollouts[r, R.context]
     seconds = s.rates[P.transfer_base_s] + context * s.rates[P.transfer_s_per_token]
     s.pool[p, Q.rollouts] -= 1
     s.pool_kv[p, 0] -= context
     plan(s, s.x[X.now], POOL_FREE * AGENDA_STEP + p)
     if seconds > 0.0:
-        s.engines[e, E.reserved] += 1
-        s.rollouts[r, R.state] = TRANSFER
+        s.engines_wide[e, EW.reserved] += 1
+        s.rollouts_wide[r, RW.state] = TRANSFER
         leave_engine_for(s, e, r, seconds)
         return
     decode_prefilled(s, e, r)
@@ -1187,7 +1204,7 @@ def decode_prefilled(s, e, r):
     s.n[N.resident] += 1
     s.clocks[e, F.context] += s.rollouts[r, R.context]
     s.times[r, T.entered] = s.x[X.now]
-    s.rollouts[r, R.state] = RESIDENT
+    s.rollouts_wide[r, RW.state] = RESIDENT
     mark = s.clocks[e, F.clock] + s.rollouts[r, R.tokens]
     rise(s.heap, e, s.engines[e, E.residents] - 1, bits_of(mark), r)
 
@@ -1195,8 +1212,8 @@ def decode_prefilled(s, e, r):
 @_called
 def want_box(s, r):
     """A sandbox first, from before the first turn to the end."""
-    s.times[r, T.box] = s.x[X.now]
-    s.rollouts[r, R.state] = BOX_QUEUE
+    s.times_wide[r, TW.box] = s.x[X.now]
+    s.rollouts_wide[r, RW.state] = BOX_QUEUE
     append(s, N.box_head, r)
     start_boxes(s)
 
@@ -1211,7 +1228,7 @@ def start_boxes(s):
         s.n[N.boxes_live] += 1
         s.n[N.boxes_starting] += 1
         s.n[N.boxes_started] += 1
-        s.rollouts[r, R.flags] |= HOLDS_BOX
+        s.rollouts_wide[r, RW.flags] |= HOLDS_BOX
         over = max(0.0, pressing / quota - 1.0)
         seconds = s.rates[P.sandbox_start_s] * (1.0 + s.rates[P.sandbox_overload_factor] * over)
         chance = s.rates[P.sandbox_failure_frac]
@@ -1221,10 +1238,10 @@ def start_boxes(s):
             seconds, chance = s.rates[P.sandbox_timeout_s], 1.0
         group = s.groups[s.rollouts[r, R.group], G.id]
         if uniform(s.n[N.key], SANDBOX, group, s.rollouts[r, R.draw], 0) < chance:
-            s.rollouts[r, R.flags] |= BOX_FAILS
+            s.rollouts_wide[r, RW.flags] |= BOX_FAILS
         begin = max(s.x[X.now], s.x[X.next_start])
         s.x[X.next_start] = begin + s.rates[P.sandbox_start_gap_s]
-        s.rollouts[r, R.state] = STARTING
+        s.rollouts_wide[r, RW.state] = STARTING
         e = s.rollouts[r, R.engine]
         leave_engine_for(s, e, r, begin - s.x[X.now] + seconds)
         touch_outside(s, e)
@@ -1239,15 +1256,15 @@ def touch_outside(s, e):
 @_called
 def release_box(s, r):
     """The rollout is over. A leaked sandbox goes on counting against the quota until its lifetime is over."""
-    flags = s.rollouts[r, R.flags]
+    flags = s.rollouts_wide[r, RW.flags]
     if not flags & HOLDS_BOX:
         return
-    s.rollouts[r, R.flags] = flags & ~(HOLDS_BOX | BOX_FAILS)
+    s.rollouts_wide[r, RW.flags] = flags & ~(HOLDS_BOX | BOX_FAILS)
     group = s.groups[s.rollouts[r, R.group], G.id]
     leak = s.rates[P.sandbox_leak_frac]
     if leak > 0.0 and uniform(s.n[N.key], LEAK, group, s.rollouts[r, R.draw], 0) < leak:
         s.n[N.boxes_leaked] += 1
-        over_at = s.times[r, T.box] + s.rates[P.sandbox_lifetime_s]
+        over_at = s.times_wide[r, TW.box] + s.rates[P.sandbox_lifetime_s]
         if s.counts[C.sandbox_limit] < NEVER and s.rates[P.sandbox_lifetime_s] < NEVER:
             plan(s, max(s.x[X.now], over_at), BOX_GONE * AGENDA_STEP)
         return
@@ -1257,7 +1274,7 @@ def release_box(s, r):
 
 @_called
 def want_verifier(s, r):
-    s.rollouts[r, R.state] = JUDGE_QUEUE
+    s.rollouts_wide[r, RW.state] = JUDGE_QUEUE
     append(s, N.judge_head, r)
     start_verifying(s)
 
@@ -1267,7 +1284,7 @@ def start_verifying(s):
     while s.n[N.judges_waiting] > 0 and s.n[N.judging] < s.counts[C.verifier_limit]:
         r = take(s, N.judge_head)
         s.n[N.judging] += 1
-        s.rollouts[r, R.state] = VERIFYING
+        s.rollouts_wide[r, RW.state] = VERIFYING
         e = s.rollouts[r, R.engine]
         leave_engine_for(s, e, r, s.rates[P.verifier_s])
         touch_outside(s, e)
@@ -1276,7 +1293,7 @@ def start_verifying(s):
 @_called
 def pull_out(s, r):
     """Take a rollout in flight out of wherever it is."""
-    e, state = s.rollouts[r, R.engine], s.rollouts[r, R.state]
+    e, state = s.rollouts[r, R.engine], s.rollouts_wide[r, RW.state]
     now = s.x[X.now]
     advance_wide(s, e, now)
     if state == RESIDENT:
@@ -1286,21 +1303,21 @@ def pull_out(s, r):
         mark = mark_of(s.heap[e, 2 * i])
         remove(s.heap, e, s.engines[e, E.residents], r)
         interrupt(s, e, r, mark)
-        if s.engines[e, E.draining]:
+        if s.engines_wide[e, EW.draining]:
             drained(s, e)
     elif state == QUEUED or state == HELD:
         strike_queue(s, e, r)
         if state == HELD:
-            pool_leave(s, s.rollouts[r, R.link], r)
+            pool_leave(s, s.rollouts_wide[r, RW.link], r)
     elif state == BOX_QUEUE:
         strike(s, N.box_head, r)
     elif state == JUDGE_QUEUE:
         strike(s, N.judge_head, r)
     elif state == POOLED:
-        pull_from_pool(s, s.rollouts[r, R.link], r)
+        pull_from_pool(s, s.rollouts_wide[r, RW.link], r)
     else:
         pull_from_outside(s, e, r, state)
-    if s.rollouts[r, R.cached] > 0:
+    if s.rollouts_wide[r, RW.cached] > 0:
         uncache(s, r)
     forget(s, r)
     admit_wide(s, e)
@@ -1318,7 +1335,7 @@ def pull_from_outside(s, e, r, state):
     if state == STARTING:
         s.n[N.boxes_starting] -= 1
     elif state == TRANSFER:
-        s.engines[e, E.reserved] -= 1
+        s.engines_wide[e, EW.reserved] -= 1
     elif state == VERIFYING:
         s.n[N.judging] -= 1
         start_verifying(s)
@@ -1369,16 +1386,16 @@ def attempt(s, r):
     group = s.rollouts[r, R.group]
     for turn in range(s.rollouts[r, R.turn] + 1, s.rollouts[r, R.turns]):
         share = uniform(s.n[N.key], RESPONSE, s.groups[group, G.id], s.rollouts[r, R.draw], turn)
-        value = drawn(s, RESPONSE_LAW, share, s.marks[group, H.score]) * s.marks[group, H.factor]
+        value = drawn(s, RESPONSE_LAW, share, s.traits[group, H.score]) * s.traits[group, H.factor]
         s.n[N.attempted_response] += tokens_of(s, RESPONSE_LAW, value)
     share = uniform(s.n[N.key], REWARD, s.groups[group, G.id], s.rollouts[r, R.draw], 0)
-    s.n[N.attempted_solved] += int(share < s.marks[group, H.solve_rate])
+    s.n[N.attempted_solved] += int(share < s.traits[group, H.solve_rate])
 
 
 @_called
 def give_up(s, r):
     """An oversampled rollout is not needed any more."""
-    if s.rollouts[r, R.state] == PAUSED:
+    if s.rollouts_wide[r, RW.state] == PAUSED:
         strike(s, N.again_head, r)
     else:
         pull_out(s, r)
@@ -1394,8 +1411,8 @@ def pause(s, r):
     """Stop a rollout; it is resumed later, first of all, on any engine."""
     pull_out(s, r)
     release_box(s, r)
-    s.rollouts[r, R.state] = PAUSED
-    s.rollouts[r, R.flags] |= RESUMED
+    s.rollouts_wide[r, RW.state] = PAUSED
+    s.rollouts_wide[r, RW.flags] |= RESUMED
     append(s, N.again_head, r)
 
 
@@ -1407,8 +1424,8 @@ def anew(s, r):
     if s.rollouts[r, R.draw] // ATTEMPT_STEP > MOST_ATTEMPTS:
         s.n[N.stopped] = ALWAYS_FAILS
     s.rollouts[r, R.turn] = -1
-    s.rollouts[r, R.cached] = 0
-    s.rollouts[r, R.state] = PAUSED
+    s.rollouts_wide[r, RW.cached] = 0
+    s.rollouts_wide[r, RW.state] = PAUSED
     append(s, N.again_head, r)
 
 
@@ -1426,7 +1443,7 @@ def drained(s, e):
     if s.engines[e, E.residents] > 0:
         return
     if s.counts[C.rolling]:
-        s.engines[e, E.draining] = 0
+        s.engines_wide[e, EW.draining] = 0
         stall(s, e, s.rates[P.sync_s])
         return
     if s.n[N.resident] > 0 or not s.n[N.draining]:
@@ -1434,7 +1451,7 @@ def drained(s, e):
     s.n[N.draining] = 0
     s.n[N.version] += 1
     for other in range(s.engines.shape[0]):
-        s.engines[other, E.draining] = 0
+        s.engines_wide[other, EW.draining] = 0
         advance_wide(s, other, s.x[X.now])
         s.clocks[other, F.resume] = max(s.clocks[other, F.resume], s.x[X.now]) + s.rates[P.sync_s]
     for other in range(s.engines.shape[0]):
@@ -1494,14 +1511,14 @@ def open_group(s, wide):
     if s.laws[RESPONSE_LAW, L.root_shared] > 0.0:
         score = normal_quantile(uniform(key, SHARED_LENGTH, gid, 0, 0))
         factor = exp(s.laws[RESPONSE_LAW, L.shared_sigma] * score)
-    s.marks[g, H.score], s.marks[g, H.factor], s.marks[g, H.opened] = score, factor, s.x[X.now]
+    s.traits[g, H.score], s.traits[g, H.factor], s.marks[g, M.opened] = score, factor, s.x[X.now]
     share = uniform(key, SOLVE_RATE, gid, 0, 0)
     if wide is not None:
         share = open_wide(s, g, score, share)
     place = share * CELLS
     cell = int(place)
     low = s.tables[SOLVE_LAW, cell]
-    s.marks[g, H.solve_rate] = low + (place - cell) * (s.tables[SOLVE_LAW, cell + 1] - low)
+    s.traits[g, H.solve_rate] = low + (place - cell) * (s.tables[SOLVE_LAW, cell + 1] - low)
     value = s.laws[PROMPT_LAW, L.mean]
     if s.kinds[PROMPT_LAW, K.kind] != FIXED:
         value = quantile(s, PROMPT_LAW, uniform(key, PROMPT, gid, 0, 0))
@@ -1513,8 +1530,8 @@ def open_wide(s, g, score, share):
     """Rounds, order, per-publication count; returns the share that the solve rate is drawn with."""
     row = s.groups[g]
     row[G.target] = max(row[G.size], s.counts[C.members_started])
-    row[G.state] = OPEN
-    row[G.resumed] = 0
+    s.groups_wide[g, GW.state] = OPEN
+    s.groups_wide[g, GW.resumed] = 0
     for member in range(row[G.target]):
         s.members[g, member] = -1
     s.n[N.opened_since_sync] += 1
@@ -1522,10 +1539,10 @@ def open_wide(s, g, score, share):
         if s.n[N.round_opened] >= s.counts[C.round_groups]:
             next_round(s)
         s.n[N.round_opened] += 1
-        row[G.round] = s.n[N.round]
+        s.groups_wide[g, GW.round] = s.n[N.round]
     if s.counts[C.in_order]:
         s.order[s.n[N.order_tail] % s.order.shape[0]] = g
-        row[G.place] = s.n[N.order_tail]
+        s.groups_wide[g, GW.place] = s.n[N.order_tail]
         s.n[N.order_tail] += 1
     rho = s.rates[P.length_correlation]
     if rho == 0.0:
@@ -1546,7 +1563,7 @@ def draw_turn(s, r, g, turn, wide):
     value = s.laws[RESPONSE_LAW, L.mean]
     if s.kinds[RESPONSE_LAW, K.kind] != FIXED:
         share = uniform(s.n[N.key], RESPONSE, s.groups[g, G.id], s.rollouts[r, R.draw], turn)
-        value = drawn(s, RESPONSE_LAW, share, s.marks[g, H.score]) * s.marks[g, H.factor]
+        value = drawn(s, RESPONSE_LAW, share, s.traits[g, H.score]) * s.traits[g, H.factor]
     tokens = tokens_of(s, RESPONSE_LAW, value)
     if int(value + 0.5) > tokens:
         s.n[N.truncated] += 1
@@ -1574,12 +1591,12 @@ def cut_short(s, r, g, turn, tokens):
         if uniform(s.n[N.key], PRUNING, gid, draw, 0) < s.rates[P.prune_frac]:
             tokens = max(1, s.counts[C.prune_tokens] - spent)
             s.rollouts[r, R.turns] = turn + 1
-            s.rollouts[r, R.flags] |= PRUNED
+            s.rollouts_wide[r, RW.flags] |= PRUNED
     if s.rates[P.failure_frac] > 0.0 and uniform(s.n[N.key], FAILURE, gid, draw, 0) < s.rates[P.failure_frac]:
         point = uniform(s.n[N.key], FAILURE_POINT, gid, draw, 0) * s.rollouts[r, R.turns]
         if turn >= int(point) or turn + 1 >= s.rollouts[r, R.turns]:
             tokens = max(1, int(tokens * (point - int(point))))
-            s.rollouts[r, R.flags] |= DYING
+            s.rollouts_wide[r, RW.flags] |= DYING
     return tokens
 
 
@@ -1587,13 +1604,13 @@ def cut_short(s, r, g, turn, tokens):
 def prepare(s, r, g, member, many_turns, wide):
     """A new attempt of a prompt: its turns and the tokens of the first. R.draw tells attempts apart."""
     s.n[N.dispatched] += 1
-    s.versions[g, member] = s.n[N.version]
-    row = s.rollouts[r]
+    row, version = s.rollouts[r], s.n[N.version]
+    row[R.version] = s.versions[g, member] = version
     row[R.context], row[R.response] = s.groups[g, G.prompt_tokens], 0
     row[R.turns] = 1
-    s.times[r, T.began] = s.x[X.now]
     if wide is not None:
-        row[R.flags], row[R.cached] = 0, 0
+        s.times_wide[r, TW.began] = s.x[X.now]
+        s.rollouts_wide[r, RW.flags], s.rollouts_wide[r, RW.cached] = 0, 0
     if many_turns:
         value = s.laws[TURN_LAW, L.mean]
         if s.kinds[TURN_LAW, K.kind] != FIXED:
@@ -1698,10 +1715,9 @@ def fill(s, many_turns, wide):
 
 @_inlined
 def unload(s, e):
-    """One rollout fewer is bound to the engine; one that is being removed is never chosen."""
+    """One rollout fewer is bound to the engine."""
     s.engines[e, E.in_flight] -= 1
-    if s.engines[e, E.active]:
-        replay(s.loads, e, s.engines[e, E.in_flight])
+    replay(s.loads, e, s.engines[e, E.in_flight])
 
 
 @_called
@@ -1720,12 +1736,14 @@ def time_bin(seconds):
 def finish_rollout(s, e, r, wide):
     """Reward and bookkeeping of a rollout that came to its end; its group may be complete with it."""
     g = s.rollouts[r, R.group]
-    now = s.x[X.now]
-    seconds = now - s.times[r, T.began]
+    now, began = s.x[X.now], s.times[r, T.dispatched]
+    if wide is not None:
+        began = s.times_wide[r, TW.began]  # earlier, where it was stopped and resumed
+    seconds = now - began
     s.x[X.rollout_s] += seconds
     s.latency[time_bin(seconds)] += 1
     share = uniform(s.n[N.key], REWARD, s.groups[g, G.id], s.rollouts[r, R.draw], 0)
-    solved = int(share < s.marks[g, H.solve_rate])
+    solved = int(share < s.traits[g, H.solve_rate])
     response = s.rollouts[r, R.response]
     row = s.groups[g]
     row[G.done] += 1
@@ -1733,12 +1751,12 @@ def finish_rollout(s, e, r, wide):
     s.n[N.attempted] += 1
     s.n[N.attempted_response] += response
     s.n[N.attempted_solved] += solved
-    s.n[N.spanned] += s.n[N.version] - s.versions[g, s.rollouts[r, R.member]]
+    s.n[N.spanned] += s.n[N.version] - s.rollouts[r, R.version]
     if wide is not None:
         release_box(s, r)
         s.members[g, s.rollouts[r, R.member]] = -1
-        row[G.resumed] += int(s.rollouts[r, R.flags] & RESUMED != 0)
-    if wide is not None and s.rollouts[r, R.flags] & PRUNED:
+        s.groups_wide[g, GW.resumed] += int(s.rollouts_wide[r, RW.flags] & RESUMED != 0)
+    if wide is not None and s.rollouts_wide[r, RW.flags] & PRUNED:
         s.n[N.pruned] += 1
         s.versions[g, s.rollouts[r, R.member]] = NOT_KEPT
     else:
@@ -1751,7 +1769,7 @@ def finish_rollout(s, e, r, wide):
     s.x[X.stint_s] += now - s.times[r, T.dispatched]
     s.free_rollouts[s.n[N.free_rollouts]] = r
     s.n[N.free_rollouts] += 1
-    if wide is None and s.engines[e, E.in_flight] == s.loads[2] and s.engines[e, E.active]:
+    if wide is None and s.engines[e, E.in_flight] == s.loads[2]:
         s.n[N.loose] = e  # now alone with the fewest: the next dispatch comes back here
     else:
         unload(s, e)
@@ -1770,8 +1788,8 @@ def finish_group(s, g, wide):
     s.n[N.finished_groups] += 1
     s.n[N.since_training] += 1
     now = s.x[X.now]
-    s.x[X.group_s] += now - s.marks[g, H.opened]
-    s.marks[g, H.ready] = now
+    s.x[X.group_s] += now - s.marks[g, M.opened]
+    s.marks[g, M.ready] = now
     usable = 0 < row[G.solved] < row[G.kept]
     note(s, GROUP_READY, row[G.id], row[G.solved], row[G.tokens])
     s.n[N.waiting] -= row[G.kept]
@@ -1789,12 +1807,12 @@ def finish_group(s, g, wide):
         s.n[N.dropped] += s.groups[old, G.kept]
         s.n[N.wip] -= 1
         if wide is not None:
-            s.groups[old, G.state] = NO_GROUP
+            s.groups_wide[old, GW.state] = NO_GROUP
         free_group(s, old)
     s.n[N.ring_count] += 1
     s.n[N.peak_ring] = max(s.n[N.peak_ring], s.n[N.ring_count])
     if wide is not None:
-        row[G.state] = READY
+        s.groups_wide[g, GW.state] = READY
         if s.counts[C.in_order]:
             see_order(s)
             count_round(s, g)
@@ -1824,12 +1842,11 @@ def keep_first(s, g):
 @_called
 def remove_group(s, g):
     """It will not be trained: its place in the order is void, and its round wants another one."""
-    row = s.groups[g]
-    row[G.state] = NO_GROUP
+    s.groups_wide[g, GW.state] = NO_GROUP
     if s.counts[C.in_order]:
-        s.order[row[G.place] % s.order.shape[0]] = -1
+        s.order[s.groups_wide[g, GW.place] % s.order.shape[0]] = -1
         see_order(s)
-    if s.counts[C.round_groups] > 0 and row[G.round] == s.n[N.round]:
+    if s.counts[C.round_groups] > 0 and s.groups_wide[g, GW.round] == s.n[N.round]:
         s.n[N.round_opened] -= 1
 
 
@@ -1839,7 +1856,7 @@ def see_order(s):
     while s.n[N.order_seen] < s.n[N.order_tail]:
         g = s.order[s.n[N.order_seen] % s.order.shape[0]]
         if g >= 0:
-            if s.groups[g, G.state] != READY:
+            if s.groups_wide[g, GW.state] != READY:
                 return
             s.n[N.in_line] += 1
         s.n[N.order_seen] += 1
@@ -1850,7 +1867,7 @@ def count_round(s, g):
     """Once a round has its batch, its other groups are given up, or carried into the next round."""
     if s.counts[C.round_groups] == 0:
         return
-    number = s.groups[g, G.round]
+    number = s.groups_wide[g, GW.round]
     place = number % s.rounds.shape[0]
     s.rounds[place] += 1
     if s.rounds[place] != s.counts[C.batch_groups]:
@@ -1860,7 +1877,7 @@ def count_round(s, g):
     if s.counts[C.plug] == WIP_CAP:
         s.n[N.hold_again] = 1
     for other in range(s.groups.shape[0]):
-        if s.groups[other, G.state] == OPEN and s.groups[other, G.round] == number:
+        if s.groups_wide[other, GW.state] == OPEN and s.groups_wide[other, GW.round] == number:
             if s.counts[C.partial]:
                 carry(s, other)
             else:
@@ -1869,12 +1886,12 @@ def count_round(s, g):
 
 @_called
 def carry(s, g):
-    s.groups[g, G.round] = s.n[N.round]
+    s.groups_wide[g, GW.round] = s.n[N.round]
     s.n[N.round_opened] += 1
     for member in range(s.groups[g, G.started]):
         r = s.members[g, member]
         if r >= 0:
-            state = s.rollouts[r, R.state]
+            state = s.rollouts_wide[r, RW.state]
             if state != PAUSED and state != VERIFYING and state != JUDGE_QUEUE:
                 pause(s, r)
 
@@ -1903,7 +1920,7 @@ def pop_ring(s):
     g = s.ring[head]
     s.n[N.ring_head] = head + 1 if head + 1 < s.ring.shape[0] else 0
     s.n[N.ring_count] -= 1
-    s.x[X.ring_s] += s.x[X.now] - s.marks[g, H.ready]
+    s.x[X.ring_s] += s.x[X.now] - s.marks[g, M.ready]
     return g
 
 
@@ -1916,7 +1933,7 @@ def pop_order(s):
             break
     s.n[N.in_line] -= 1
     s.n[N.ring_count] -= 1
-    s.x[X.ring_s] += s.x[X.now] - s.marks[g, H.ready]
+    s.x[X.ring_s] += s.x[X.now] - s.marks[g, M.ready]
     return g
 
 
@@ -1935,7 +1952,7 @@ def discard_stale(s):
             remove_group(s, g)
             free_group(s, g)
             continue
-        s.x[X.ring_s] -= s.x[X.now] - s.marks[g, H.ready]
+        s.x[X.ring_s] -= s.x[X.now] - s.marks[g, M.ready]
         place = s.n[N.ring_head] + s.n[N.ring_count]
         s.ring[place - s.ring.shape[0] if place >= s.ring.shape[0] else place] = g
         s.n[N.ring_count] += 1
@@ -1966,7 +1983,7 @@ def start_training(s, wide):
             g = pop_ring(s)
         row = s.groups[g]
         tokens += row[G.tokens]
-        s.x[X.queue_age_s] += now - s.marks[g, H.ready]
+        s.x[X.queue_age_s] += now - s.marks[g, M.ready]
         for member in range(row[G.started]):
             age = version - s.versions[g, member]
             if wide is None or age >= 0:
@@ -1978,8 +1995,8 @@ def start_training(s, wide):
         if 0 < row[G.solved] < row[G.kept]:
             s.n[N.useful] += row[G.kept]
         if wide is not None:
-            s.n[N.trained_resumed] += row[G.resumed]
-            row[G.state] = NO_GROUP
+            s.n[N.trained_resumed] += s.groups_wide[g, GW.resumed]
+            s.groups_wide[g, GW.state] = NO_GROUP
         free_group(s, g)
     s.n[N.trained_tokens] += tokens
     s.n[N.since_training] = 0
@@ -2083,8 +2100,8 @@ def take_weights(s, e):
     seconds = s.rates[P.sync_s]
     if not s.counts[C.keeps_kv]:
         seconds += s.clocks[e, F.context] * s.rates[P.prefill_s_per_token] * s.slowness[e]
-        while s.clocks[e, F.cached] > 0.0:
-            uncache(s, s.engines[e, E.cached_head])
+        while s.clocks_wide[e, FW.cached] > 0.0:
+            uncache(s, s.engines_wide[e, EW.cached_head])
     s.clocks[e, F.resume] += seconds
 
 
@@ -2113,7 +2130,7 @@ def start_drain(s):
     else:
         s.n[N.draining] = 1
     for e in range(s.engines.shape[0]):
-        s.engines[e, E.draining] = 1
+        s.engines_wide[e, EW.draining] = 1
     waits = s.counts[C.trainer_waits] and not s.counts[C.rolling]
     if waits:
         s.n[N.phase] = DRAINING
@@ -2135,8 +2152,8 @@ def abort_residents(s, e):
         forget(s, r)
         if s.counts[C.partial]:
             release_box(s, r)
-            s.rollouts[r, R.state] = PAUSED
-            s.rollouts[r, R.flags] |= RESUMED
+            s.rollouts_wide[r, RW.state] = PAUSED
+            s.rollouts_wide[r, RW.flags] |= RESUMED
             append(s, N.again_head, r)
         else:
             s.n[N.aborted] += 1
@@ -2153,7 +2170,7 @@ def engine_event(s, e, many_turns, wide):
     s.n[N.handled] = e
     if s.clocks[e, F.departs] <= s.clocks[e, F.returns]:
         if wide is not None:
-            if s.engines[e, E.overflowing]:
+            if s.engines_wide[e, EW.overflowing]:
                 overflow(s, e)
                 return
         departure(s, e, many_turns, wide)
@@ -2169,7 +2186,7 @@ def engine_event(s, e, many_turns, wide):
     s.clocks[e, F.returns] = mark_of(s.outs[e, 0]) if size > 0 else inf
     advance(s, e, now, wide)
     if wide is not None:
-        if s.rollouts[r, R.state] != TOOL:
+        if s.rollouts_wide[r, RW.state] != TOOL:
             come_back(s, e, r)
             return
     note(s, RETURNED, s.groups[s.rollouts[r, R.group], G.id], s.rollouts[r, R.member], e)
@@ -2179,11 +2196,11 @@ def engine_event(s, e, many_turns, wide):
 @_called
 def come_back(s, e, r):
     """From a sandbox's start, the verifier, or over the link of a prefill pool."""
-    state = s.rollouts[r, R.state]
+    state = s.rollouts_wide[r, RW.state]
     if state == STARTING:
         s.n[N.boxes_starting] -= 1
-        s.x[X.box_wait_s] += s.x[X.now] - s.times[r, T.box]
-        if s.rollouts[r, R.flags] & BOX_FAILS:
+        s.x[X.box_wait_s] += s.x[X.now] - s.times_wide[r, TW.box]
+        if s.rollouts_wide[r, RW.flags] & BOX_FAILS:
             s.n[N.boxes_failed] += 1
             fail(s, r)
         else:
@@ -2193,7 +2210,7 @@ def come_back(s, e, r):
         start_verifying(s)
         finish_wide(s, e, r)
     else:
-        s.engines[e, E.reserved] -= 1
+        s.engines_wide[e, EW.reserved] -= 1
         decode_prefilled(s, e, r)
 
 
@@ -2224,15 +2241,15 @@ def departure(s, e, many_turns, wide):
     note(s, TURN_END, s.groups[g, G.id], s.rollouts[r, R.member], e)
     if wide is not None:
         close_hole(s, e)
-        s.clocks[e, F.tax] = max(0.0, s.clocks[e, F.tax] - s.times[r, T.tax]) if b > 1 else 0.0
-        if s.engines[e, E.draining]:
+        s.clocks_wide[e, FW.tax] = max(0.0, s.clocks_wide[e, FW.tax] - s.times_wide[r, TW.tax]) if b > 1 else 0.0
+        if s.engines_wide[e, EW.draining]:
             drained(s, e)
-        if s.rollouts[r, R.flags] & DYING:
+        if s.rollouts_wide[r, RW.flags] & DYING:
             fail(s, r)
             return
     if not many_turns or turn >= s.rollouts[r, R.turns]:
         if wide is not None:
-            if s.counts[C.verified] and not s.rollouts[r, R.flags] & PRUNED:
+            if s.counts[C.verified] and not s.rollouts_wide[r, RW.flags] & PRUNED:
                 want_verifier(s, r)
                 return
             finish_wide(s, e, r)
@@ -2241,12 +2258,12 @@ def departure(s, e, many_turns, wide):
         return
     gid, draw = s.groups[g, G.id], s.rollouts[r, R.draw]
     if wide is not None:
-        s.rollouts[r, R.state] = TOOL
+        s.rollouts_wide[r, RW.state] = TOOL
         cache(s, e, r)
     if s.laws[TOOL_TOKEN_LAW, L.mean] > 0.0 or s.kinds[TOOL_TOKEN_LAW, K.kind] != FIXED:
-        value = drawn(s, TOOL_TOKEN_LAW, uniform(s.n[N.key], TOOL_TOKENS, gid, draw, turn), s.marks[g, H.score])
+        value = drawn(s, TOOL_TOKEN_LAW, uniform(s.n[N.key], TOOL_TOKENS, gid, draw, turn), s.traits[g, H.score])
         if s.laws[TOOL_TOKEN_LAW, L.shared_sigma] > 0.0:
-            value *= exp(s.laws[TOOL_TOKEN_LAW, L.shared_sigma] * s.marks[g, H.score])
+            value *= exp(s.laws[TOOL_TOKEN_LAW, L.shared_sigma] * s.traits[g, H.score])
         s.rollouts[r, R.context] = context + tokens_of(s, TOOL_TOKEN_LAW, value)
     if wide is not None:
         draw_turn_wide(s, r, g, turn)
@@ -2368,7 +2385,7 @@ def _touch_all(addresses):
     for e in range(s.engines.shape[0]):
         admit_wide(s, e)
         touch_wide(s, e)
-        replay(s.loads, e, s.engines[e, E.in_flight] if s.engines[e, E.active] else NEVER)
+        replay(s.loads, e, s.engines[e, E.in_flight])
 
 
 def _stamp() -> int:
@@ -2472,7 +2489,6 @@ def fresh(made: Parameters, seed: int, trace_rows: int = 0, wide: bool = False) 
     wide = wide or not made.plain
     state = _blank(made, seed, trace_rows, wide)
     state.n[N.wide] = int(wide)
-    state.engines[:, E.active] = 1
     TOUCH_ALL(_handed(state))
     return state
 
@@ -2493,16 +2509,17 @@ def _blank(made: Parameters, seed: int, trace_rows: int = 0, wide: bool = False)
         **_parameter_arrays(made),
         n=n,
         x=x,
-        clocks=_idle_clocks(engines),
-        engines=np.zeros((engines, SHORT_LINE), np.int32),
-        heap=np.zeros((engines, 2 * slots + 2), np.int64),
-        outs=np.zeros((engines, 2 * outs), np.int64),
+        **_idle_engines(engines),
+        heap=_heaps(engines, slots + 1),
+        outs=_heaps(engines, outs),
         tree=_tree(engines, INF_BITS),
         loads=_tree(engines, NEVER),
-        rollouts=np.zeros((rollouts, SHORT_LINE), np.int32),
-        times=np.zeros((rollouts, len(T))),
-        groups=np.zeros((groups, SHORT_LINE), np.int32),
-        marks=np.zeros((groups, len(H))),
+        **_two_views("rollouts", "times", _aligned(rollouts, LINE)),
+        rollouts_wide=np.zeros((rollouts, len(RW)), np.int32),
+        times_wide=np.zeros((rollouts, len(TW))),
+        **_two_views("groups", "traits", _aligned(groups, LINE)),
+        groups_wide=np.zeros((groups, len(GW)), np.int32),
+        marks=np.zeros((groups, len(M))),
         versions=np.zeros((groups, counts.members_started), np.int32),
         free_rollouts=np.arange(rollouts - 1, -1, -1),
         free_groups=np.arange(groups - 1, -1, -1),
@@ -2542,18 +2559,45 @@ def _replaced(state: State, **arrays: Any) -> State:
     return _addressed(**{**state._asdict(), **arrays, "addresses": np.zeros_like(state.addresses)})
 
 
-def _idle_clocks(engines: int) -> Any:
-    clocks = np.zeros((engines, LINE))
-    clocks[:, F.departs] = clocks[:, F.returns] = inf
-    return clocks
+def _aligned(rows: int, columns: int, before: int = 0) -> Any:
+    """Rows of 8-byte words, so many words behind the start of a cache line; only its lines are shared, if any."""
+    words = np.zeros(rows * columns + 2 * LINE, np.int64)
+    first = -(words.ctypes.data // 8) % LINE + before
+    return words[first : first + rows * columns].reshape(rows, columns)
+
+
+def _heaps(rows: int, entries: int) -> Any:
+    """Room for so many (mark, who) a row. The root lies alone in the second quarter of a cache line, so that the two
+    children of every node are in one line."""
+    return _aligned(rows, LINE * -(-entries // 4), before=2)
+
+
+def _two_views(shorts: str, reals: str, lines: Any) -> dict[str, Any]:
+    return {shorts: lines.view(np.int32), reals: lines.view(np.float64)}
+
+
+def _idle_engines(engines: int) -> dict[str, Any]:
+    made = _two_views("engines", "clocks", _aligned(engines, LINE))
+    made["clocks"][:, F.departs] = made["clocks"][:, F.returns] = inf
+    rest = {"engines_wide": np.zeros((engines, len(EW)), np.int32), "clocks_wide": np.zeros((engines, len(FW)))}
+    return made | rest
+
+
+def _copied(new: Any, old: Any) -> Any:
+    """Into a larger array, as much as fits."""
+    kept = tuple(slice(0, min(a, b)) for a, b in zip(old.shape, new.shape, strict=True))
+    new[kept] = old[kept]
+    return new
 
 
 def _wider(old: Any, shape: tuple[int, ...], fill: float = 0) -> Any:
     """A copy inside a larger array (or the part that fits)."""
-    new = np.full(shape, fill, old.dtype)
-    kept = tuple(slice(0, min(a, b)) for a, b in zip(old.shape, shape, strict=True))
-    new[kept] = old[kept]
-    return new
+    return _copied(np.full(shape, fill, old.dtype), old)
+
+
+def _longer(lines: Any, rows: int) -> Any:
+    """The same for records of a cache line each."""
+    return _copied(_aligned(rows, LINE), lines.view(np.int64))
 
 
 def _more_free(stack: Any, free: int, old: int, new: int) -> tuple[Any, int]:
@@ -2589,14 +2633,16 @@ def with_room(s: State, wanted: Room) -> State:
     s.n[N.ring_head] = 0
     return _replaced(
         s,
-        groups=_wider(s.groups, (new.groups, SHORT_LINE)),
-        marks=_wider(s.marks, (new.groups, len(H))),
+        **_two_views("groups", "traits", _longer(s.groups, new.groups)),
+        groups_wide=_wider(s.groups_wide, (new.groups, len(GW))),
+        marks=_wider(s.marks, (new.groups, len(M))),
         versions=_wider(s.versions, (new.groups, new.members)),
         members=_wider(s.members, (new.groups if s.n[N.wide] else 1, new.members), -1),
         order=_unrolled(s, new.order),
-        rollouts=_wider(s.rollouts, (new.rollouts, SHORT_LINE)),
-        times=_wider(s.times, (new.rollouts, len(T))),
-        outs=_wider(s.outs, (len(s.outs), 2 * new.outs)),
+        **_two_views("rollouts", "times", _longer(s.rollouts, new.rollouts)),
+        rollouts_wide=_wider(s.rollouts_wide, (new.rollouts, len(RW))),
+        times_wide=_wider(s.times_wide, (new.rollouts, len(TW))),
+        outs=_copied(_heaps(len(s.outs), new.outs), s.outs),
         agenda=_wider(s.agenda, (1, max(s.agenda.shape[1], 4 * new.rollouts))),
         free_groups=free_groups,
         free_rollouts=free_rollouts,
@@ -2654,28 +2700,29 @@ def changed(s: State, made: Parameters) -> State:
     rollouts = max(counts.in_flight_limit, room.rollouts)
     outs = rollouts // counts.engines + 2
     s = with_room(s, room._replace(rollouts=rollouts, members=counts.members_started, outs=outs))
-    s = _with_engines(s, max(counts.engines, len(s.engines)), max(2 * counts.slots + 2, s.heap.shape[1]))
+    s = _with_engines(s, max(counts.engines, len(s.engines)), counts.slots + 1)
     s = _replaced(s, **_parameter_arrays(made))
     most = max(counts.slots, int(s.engines[:, E.residents].max()))
     slope = s.step_s[-1] - s.step_s[-2]
     extra = s.step_s[-1] + max(0.0, slope) * np.arange(1, most + 1 - counts.slots)
     slowness = np.resize(s.slowness, len(s.engines))
     s = _replaced(s, step_s=np.concatenate([s.step_s, extra]), slowness=slowness)
-    s.engines[:, E.active] = np.arange(len(s.engines)) < counts.engines
+    s.engines[:, E.in_flight] %= REMOVED
+    s.engines[counts.engines :, E.in_flight] += REMOVED
     TOUCH_ALL(_handed(s))
     return s
 
 
-def _with_engines(s: State, engines: int, heap_width: int) -> State:
-    clocks = _idle_clocks(engines)
-    clocks[: len(s.clocks)] = s.clocks
-    clocks[len(s.clocks) :, F.resume] = s.x[X.now]
+def _with_engines(s: State, engines: int, slots: int) -> State:
+    new = _idle_engines(engines)
+    for name, array in new.items():
+        _copied(array, getattr(s, name))
+    new["clocks"][len(s.clocks) :, F.resume] = s.x[X.now]
     return _replaced(
         s,
-        clocks=clocks,
-        engines=_wider(s.engines, (engines, SHORT_LINE)),
-        heap=_wider(s.heap, (engines, heap_width)),
-        outs=_wider(s.outs, (engines, s.outs.shape[1])),
+        **new,
+        heap=_copied(_heaps(engines, max(slots, s.heap.shape[1] // 2)), s.heap),
+        outs=_copied(_heaps(engines, s.outs.shape[1] // 2), s.outs),
         tree=_tree(engines, INF_BITS),
         loads=_tree(engines, NEVER),
     )
@@ -2687,14 +2734,16 @@ def _widened(s: State, made: Parameters) -> State:
     s = _replaced(s, **_wide_arrays(made, len(s.groups)))
     s = _replaced(s, members=_wider(s.members, (len(s.groups), max(s.versions.shape[1], s.members.shape[1])), -1))
     live, resident, outside, queued = _places(s)
-    s.rollouts[resident, R.state], s.rollouts[outside, R.state], s.rollouts[queued, R.state] = RESIDENT, TOOL, QUEUED
-    s.rollouts[:, R.flags] = s.rollouts[:, R.cached] = 0
+    for where, state in ((resident, RESIDENT), (outside, TOOL), (queued, QUEUED)):
+        s.rollouts_wide[where, RW.state] = state
+    s.rollouts_wide[:, RW.flags] = s.rollouts_wide[:, RW.cached] = 0
+    s.times_wide[:, TW.began] = s.times[:, T.dispatched]
     for r in live:
         s.members[s.rollouts[r, R.group], s.rollouts[r, R.member]] = r
-    s.groups[:, G.state] = OPEN
-    s.groups[s.free_groups[: s.n[N.free_groups]], G.state] = NO_GROUP
-    s.groups[_buffered(s), G.state] = READY
-    s.groups[:, G.resumed] = s.groups[:, G.round] = 0
+    s.groups_wide[:, GW.state] = OPEN
+    s.groups_wide[s.free_groups[: s.n[N.free_groups]], GW.state] = NO_GROUP
+    s.groups_wide[_buffered(s), GW.state] = READY
+    s.groups_wide[:, GW.resumed] = s.groups_wide[:, GW.round] = 0
     s.n[N.opened_since_sync] = s.n[N.wip]
     return s
 
@@ -2731,7 +2780,7 @@ def _paused(s: State) -> Any:
 def _buffered(s: State) -> Any:
     """Slots of finished groups that wait for the trainer."""
     if s.counts[C.in_order]:
-        return np.flatnonzero(s.groups[:, G.state] == READY)
+        return np.flatnonzero(s.groups_wide[:, GW.state] == READY)
     return s.ring[(s.n[N.ring_head] + np.arange(s.n[N.ring_count])) % len(s.ring)]
 
 
@@ -2743,7 +2792,7 @@ def gauges(s: State) -> dict[str, Any]:
     stations = {"resident": resident, "outside": outside, "queued": queued}
     ages = {name: float((now - s.times[who, T.entered]).sum()) for name, who in stations.items()}
     ages["in_flight"] = float((now - s.times[live, T.dispatched]).sum())
-    ages["ring"] = float((now - s.marks[ring, H.ready]).sum())
+    ages["ring"] = float((now - s.marks[ring, M.ready]).sum())
     return {
         "in_flight": int(s.n[N.in_flight]),
         "resident": len(resident),
