@@ -535,6 +535,8 @@ def tokens_of(s, law, value):
 
 _ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 """Indices without a sign, for numba adds code for negative ones."""
+_LAST = (np.uint64(127), np.uint64(31), np.uint64(7))
+"""The last nodes of the rounds of 64, 16 and 4 winners."""
 INF_BITS = int(np.float64(inf).view(np.int64))
 
 
@@ -603,20 +605,77 @@ def rise(rows, e, i, mark, who):
 
 
 @_inlined
-def replay(tree, leaf, value):
-    """One leaf's value changed: play its matches again. The lower number wins a tie."""
-    node = np.uint64(tree.shape[0] >> 2) + np.uint64(leaf)
-    who = np.int64(leaf)
-    tree[_TWO * node] = value
-    while node > _ONE:
+def climb(tree, node, mark, who, last):
+    """Play the matches of a node's winner again, up to the round of node `last` (a round ends before a power of two).
+    The lower number wins a tie. Returns where the climb ended, and who won there."""
+    while node > last:
         other = node ^ _ONE
         rival, stranger = tree[_TWO * other], tree[_TWO * other + _ONE]
-        beaten = sooner(rival, stranger, value, who)
-        value = rival if beaten else value
+        beaten = sooner(rival, stranger, mark, who)
+        mark = rival if beaten else mark
         who = stranger if beaten else who
         node >>= _ONE
-        tree[_TWO * node] = value
+        tree[_TWO * node] = mark
         tree[_TWO * node + _ONE] = who
+    return node, mark, who
+
+
+@_inlined
+def leaf_of(tree, leaf, mark):
+    node = np.uint64(tree.shape[0] >> 2) + np.uint64(leaf)
+    tree[_TWO * node] = mark
+    return node
+
+
+@_inlined
+def replay(tree, leaf, mark):
+    """One leaf's mark changed."""
+    climb(tree, leaf_of(tree, leaf, mark), mark, np.int64(leaf), _ONE)
+
+
+@intrinsic
+def prefetch(typing: Any, table: Any, row: Any, column: Any) -> Any:
+    """Ask for the cache line of table[row, column], and do not wait for it."""
+
+    def generate(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
+        base, row, column = arguments
+        start = _row_at(builder, table, base, context.cast(builder, row, called.args[1], types.int64))
+        place = builder.gep(start, [context.cast(builder, column, called.args[2], types.int64)])
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [builder.bitcast(place, byte), number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.none(table, row, column), generate
+
+
+if config.DISABLE_JIT:
+
+    def prefetch(table, row, column):
+        return None
+
+
+@_inlined
+def schedule(s, e, at):
+    """The engine's next event is at this time; the soonest of all is worked out again.
+
+    The state of many engines is larger than the caches near the processor, and an event reads engine, heap, rollout
+    and group one after the other. But whoever wins a part of the tournament is bound to be the next there: each time
+    one comes to the fore among 1/64, 1/16 and 1/4 of the engines, the next of these four is fetched ahead of its use.
+    (A heap without residents names a rollout of old, which is harmless.)"""
+    mark, who = bits_of(at), np.int64(e)
+    node = leaf_of(s.tree, e, mark)
+    if node > _LAST[0]:
+        node, mark, who = climb(s.tree, node, mark, who, _LAST[0])
+        prefetch(s.clocks, who, 0)
+        for column in range(0, s.heap.shape[1], LINE):
+            prefetch(s.heap, who, column)
+        node, mark, who = climb(s.tree, node, mark, who, _LAST[1])
+        prefetch(s.rollouts, s.heap[who, 1], 0)
+        node, mark, who = climb(s.tree, node, mark, who, _LAST[2])
+        prefetch(s.groups, s.rollouts[s.heap[who, 1], R.group], 0)
+    climb(s.tree, node, mark, who, _ONE)
 
 
 # ---- engines ----
@@ -730,7 +789,7 @@ def expect(s, e):
             each += 0.5 * growth * d
         departs = s.clocks[e, F.resume] + each * max(0.0, d)
     s.clocks[e, F.departs] = departs
-    replay(s.tree, e, bits_of(min(departs, s.clocks[e, F.returns])))
+    schedule(s, e, min(departs, s.clocks[e, F.returns]))
 
 
 @_inlined
@@ -750,7 +809,7 @@ def touch(s, e, wide):
             each += 0.5 * m * b * d
         departs = s.clocks[e, F.resume] + each * d
     s.clocks[e, F.departs] = departs
-    replay(s.tree, e, bits_of(min(departs, s.clocks[e, F.returns])))
+    schedule(s, e, min(departs, s.clocks[e, F.returns]))
 
 
 @_called
@@ -1250,7 +1309,7 @@ def start_boxes(s):
 @_called
 def touch_outside(s, e):
     """Only the engine's next return changed."""
-    replay(s.tree, e, bits_of(min(s.clocks[e, F.departs], s.clocks[e, F.returns])))
+    schedule(s, e, min(s.clocks[e, F.departs], s.clocks[e, F.returns]))
 
 
 @_called
