@@ -293,12 +293,12 @@ class Simulation {
     Item best{at, id};
     int64_t node = tree.set(id, at);
     if (node > 127) {
-      tree.climb(node, best, 127);
+      tree.climb(node, best, 511);
       __builtin_prefetch(&engines[best.who]);
       for (int64_t i = 0; i < heap.stride; i += 4) __builtin_prefetch(heap.of(best.who) + i);
-      tree.climb(node, best, 31);
+      tree.climb(node, best, 127);
       __builtin_prefetch(&rollouts[heap.of(best.who)->who]);
-      tree.climb(node, best, 7);
+      tree.climb(node, best, 15);
       __builtin_prefetch(&groups[rollouts[heap.of(best.who)->who].group]);
     }
     tree.climb(node, best, 1);
@@ -373,6 +373,10 @@ class Simulation {
   void open_group() {
     open = free_groups.back();
     free_groups.pop_back();
+    if (!free_groups.empty()) {
+      __builtin_prefetch(&groups[free_groups.back()]);
+      __builtin_prefetch(&versions[free_groups.back() * job.group]);
+    }
     Group& g = groups[open];
     g.id = next_group++;
     g.tokens = g.response = g.started = g.done = g.solved = 0;

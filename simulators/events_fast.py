@@ -445,8 +445,9 @@ def _state_at(typing: Any, addresses: Any) -> Any:
 
 
 def _called(function: Compiled) -> Compiled:
-    """Compiled once, and called where LLVM does not think it better to copy it."""
-    return njit(**_INNER)(function)
+    """Compiled once, and called where LLVM does not think it better to copy it. (Left unsaid, numba takes the option from
+    the function that it compiles just then, and the widest variant becomes a single one of 400 kB.)"""
+    return njit(forceinline=False, **_INNER)(function)
 
 
 def _handed(state: Any) -> Any:
@@ -535,7 +536,7 @@ def tokens_of(s, law, value):
 
 _ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 """Indices without a sign, for numba adds code for negative ones."""
-_LAST = (np.uint64(127), np.uint64(31), np.uint64(7))
+_LAST = (np.uint64(511), np.uint64(127), np.uint64(15))
 """The last nodes of the rounds of 64, 16 and 4 winners."""
 INF_BITS = int(np.float64(inf).view(np.int64))
 
@@ -666,7 +667,7 @@ def schedule(s, e, at):
     (A heap without residents names a rollout of old, which is harmless.)"""
     mark, who = bits_of(at), np.int64(e)
     node = leaf_of(s.tree, e, mark)
-    if node > _LAST[0]:
+    if node > _LAST[1]:
         node, mark, who = climb(s.tree, node, mark, who, _LAST[0])
         prefetch(s.clocks, who, 0)
         for column in range(0, s.heap.shape[1], LINE):
@@ -674,7 +675,9 @@ def schedule(s, e, at):
         node, mark, who = climb(s.tree, node, mark, who, _LAST[1])
         prefetch(s.rollouts, s.heap[who, 1], 0)
         node, mark, who = climb(s.tree, node, mark, who, _LAST[2])
-        prefetch(s.groups, s.rollouts[s.heap[who, 1], R.group], 0)
+        g = s.rollouts[s.heap[who, 1], R.group]
+        prefetch(s.groups, g, 0)
+        prefetch(s.marks, g, 0)
     climb(s.tree, node, mark, who, _ONE)
 
 
@@ -1555,6 +1558,9 @@ def may_open(s, wide):
 def open_group(s, wide):
     s.n[N.free_groups] -= 1
     g = s.free_groups[s.n[N.free_groups]]
+    after_next = s.free_groups[max(0, s.n[N.free_groups] - 1)]
+    prefetch(s.groups, after_next, 0)
+    prefetch(s.versions, after_next, 0)
     gid = s.n[N.next_group]
     s.n[N.next_group] = gid + 1
     s.n[N.open_group] = g
