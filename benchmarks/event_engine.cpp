@@ -1,7 +1,7 @@
 // The discrete-event engine's algorithm in C++: the yardstick of the compiled Python one (benchmarks/simulator.py).
 //
-// Same processor sharing in virtual time, replace-top heaps, tournament trees, keyed random numbers and quantile table
-// as simulators/events_fast.py, for what the speed table simulates: groups, a buffer cap, the trainer, weight sync in
+// Same processor sharing in virtual time, replace-top heaps, tournament trees, keyed random numbers, quantile table and
+// fetching ahead as simulators/events_fast.py, for what the speed table simulates: groups, a buffer cap, the trainer, weight sync in
 // flight, turns with tools. Same seed, same path: the clock it prints must equal the product's. It keeps the counters
 // of a prediction (trained, tokens, staleness, idle) and, with -DCOUNTERS, the areas and stays of every station too.
 //
@@ -287,15 +287,15 @@ class Simulation {
     schedule(id, kTurns ? std::min(e.departs, e.returns) : e.departs);
   }
 
-  // Whoever comes to the fore among 1/64, 1/16 and 1/4 of the engines is bound to be the next there: what its event
-  // will read, one after the other, is fetched ahead (engine and heap, then the rollout, then its group).
+  // Whoever comes to the fore among 1/256 of the engines will be the next of these, as will later, among 1/64 and 1/8 of
+  // all: what an event reads one after the other (engine and heap, rollout, group) is fetched ahead, a round for each.
   void schedule(int64_t id, double at) {
     Item best{at, id};
     int64_t node = tree.set(id, at);
     if (node > 127) {
       tree.climb(node, best, 511);
       __builtin_prefetch(&engines[best.who]);
-      for (int64_t i = 0; i < heap.stride; i += 4) __builtin_prefetch(heap.of(best.who) + i);
+      for (int64_t i = 0; i < std::min<int64_t>(64, heap.stride); i += 4) __builtin_prefetch(heap.of(best.who) + i);
       tree.climb(node, best, 127);
       __builtin_prefetch(&rollouts[heap.of(best.who)->who]);
       tree.climb(node, best, 15);

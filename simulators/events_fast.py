@@ -13,9 +13,9 @@ The readable twin of the core is tests/oracles/events_reference.py: same seed, s
 `math` functions, no fastmath, whole token counts, and ties by (time, engine before trainer, lower id).
 """
 
+import operator
 from collections import namedtuple
 from collections.abc import Callable
-import operator
 from dataclasses import astuple, dataclass, fields
 from math import exp, inf, log, sqrt
 from typing import Any, NamedTuple
@@ -445,8 +445,8 @@ def _state_at(typing: Any, addresses: Any) -> Any:
 
 
 def _called(function: Compiled) -> Compiled:
-    """Compiled once, and called where LLVM does not think it better to copy it. (Left unsaid, numba takes the option from
-    the function that it compiles just then, and the widest variant becomes a single one of 400 kB.)"""
+    """Compiled once, and called where LLVM does not think it better to copy it. (Were the option left out, numba would
+    take it from the function that it compiles just then, and make one of 400 kB of the whole widest variant.)"""
     return njit(forceinline=False, **_INNER)(function)
 
 
@@ -536,8 +536,10 @@ def tokens_of(s, law, value):
 
 _ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 """Indices without a sign, for numba adds code for negative ones."""
-_LAST = (np.uint64(511), np.uint64(127), np.uint64(15))
-"""The last nodes of the rounds of 64, 16 and 4 winners."""
+_FAR, _NEAR, _NEXT = np.uint64(511), np.uint64(127), np.uint64(15)
+"""Last nodes of the rounds that leave 256, 64 and 8 of a tournament's players."""
+_FETCHED = 16 * LINE
+"""Words of a heap that are fetched ahead: its six upper levels."""
 INF_BITS = int(np.float64(inf).view(np.int64))
 
 
@@ -607,8 +609,8 @@ def rise(rows, e, i, mark, who):
 
 @_inlined
 def climb(tree, node, mark, who, last):
-    """Play the matches of a node's winner again, up to the round of node `last` (a round ends before a power of two).
-    The lower number wins a tie. Returns where the climb ended, and who won there."""
+    """Play the matches of a node's winner again, until the round that ends with node `last` (1: to the root). The lower
+    number wins a tie. Returns the node reached, and the mark and number of its winner."""
     while node > last:
         other = node ^ _ONE
         rival, stranger = tree[_TWO * other], tree[_TWO * other + _ONE]
@@ -659,22 +661,22 @@ if config.DISABLE_JIT:
 
 @_inlined
 def schedule(s, e, at):
-    """The engine's next event is at this time; the soonest of all is worked out again.
+    """The engine's next event is at this time: who is the soonest of all now?
 
-    The state of many engines is larger than the caches near the processor, and an event reads engine, heap, rollout
-    and group one after the other. But whoever wins a part of the tournament is bound to be the next there: each time
-    one comes to the fore among 1/64, 1/16 and 1/4 of the engines, the next of these four is fetched ahead of its use.
-    (A heap without residents names a rollout of old, which is harmless.)"""
+    The state of many engines is larger than the caches near the processor, and an event reads its engine, heap,
+    rollout and group one after the other. But whoever comes to the fore among 1/256 of the engines will be the next of
+    these, as will later, among 1/64 and 1/8 of all. So each of these rounds fetches what the round before has shown
+    the way to. (A heap without residents names a rollout of old, which does no harm.)"""
     mark, who = bits_of(at), np.int64(e)
     node = leaf_of(s.tree, e, mark)
-    if node > _LAST[1]:
-        node, mark, who = climb(s.tree, node, mark, who, _LAST[0])
+    if node > _NEAR:
+        node, mark, who = climb(s.tree, node, mark, who, _FAR)
         prefetch(s.clocks, who, 0)
-        for column in range(0, s.heap.shape[1], LINE):
+        for column in range(0, min(_FETCHED, s.heap.shape[1]), LINE):
             prefetch(s.heap, who, column)
-        node, mark, who = climb(s.tree, node, mark, who, _LAST[1])
+        node, mark, who = climb(s.tree, node, mark, who, _NEAR)
         prefetch(s.rollouts, s.heap[who, 1], 0)
-        node, mark, who = climb(s.tree, node, mark, who, _LAST[2])
+        node, mark, who = climb(s.tree, node, mark, who, _NEXT)
         g = s.rollouts[s.heap[who, 1], R.group]
         prefetch(s.groups, g, 0)
         prefetch(s.marks, g, 0)
@@ -771,7 +773,8 @@ def advance_wide(s, e, now):
 @_called
 def make_room(s, e):
     """Residents push out paused contexts, the longest paused first."""
-    while s.clocks_wide[e, FW.cached] > 0.0 and s.clocks[e, F.context] + s.clocks_wide[e, FW.cached] > s.rates[P.kv_tokens]:
+    room = s.rates[P.kv_tokens]
+    while s.clocks_wide[e, FW.cached] > 0.0 and s.clocks[e, F.context] + s.clocks_wide[e, FW.cached] > room:
         uncache(s, s.engines_wide[e, EW.cached_head])
 
 
@@ -879,7 +882,7 @@ def prefill(s, e, r):
         stall(s, e, seconds)
 
 
-@_called
+@_inlined
 def stand_still(s, e, wide):
     """An empty engine's clock goes back to 0."""
     s.clocks[e, F.context] = 0.0
@@ -936,7 +939,7 @@ def queue_up(s, e, r):
     s.n[N.queued] += 1
 
 
-@_called
+@_inlined
 def arrive(s, e, r, wide):
     """A rollout wants the engine: into a free slot, else to the end of the queue."""
     if wide is not None:
@@ -969,7 +972,7 @@ def next_in_line(s, e):
     return r
 
 
-@_called
+@_inlined
 def admit(s, e, wide):
     """From the head of the engine's queue, while there is room."""
     if wide is not None:
@@ -1146,7 +1149,8 @@ def overflow(s, e):
         r = s.heap[e, 2 * i + 1]
         key = -s.times[r, T.entered]
         if s.counts[C.shortest_victim]:
-            key = s.rollouts[r, R.response] + s.rollouts[r, R.tokens] - (mark_of(s.heap[e, 2 * i]) - s.clocks[e, F.clock])
+            left = mark_of(s.heap[e, 2 * i]) - s.clocks[e, F.clock]
+            key = s.rollouts[r, R.response] + s.rollouts[r, R.tokens] - left
         if key < worst or (key == worst and s.heap[e, 2 * i + 1] > s.heap[e, 2 * chosen + 1]):
             chosen, worst = i, key
     r, mark = s.heap[e, 2 * chosen + 1], mark_of(s.heap[e, 2 * chosen])
@@ -1558,9 +1562,9 @@ def may_open(s, wide):
 def open_group(s, wide):
     s.n[N.free_groups] -= 1
     g = s.free_groups[s.n[N.free_groups]]
-    after_next = s.free_groups[max(0, s.n[N.free_groups] - 1)]
-    prefetch(s.groups, after_next, 0)
-    prefetch(s.versions, after_next, 0)
+    following = s.free_groups[max(0, s.n[N.free_groups] - 1)]
+    prefetch(s.groups, following, 0)
+    prefetch(s.versions, following, 0)
     gid = s.n[N.next_group]
     s.n[N.next_group] = gid + 1
     s.n[N.open_group] = g
