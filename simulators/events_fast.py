@@ -374,10 +374,8 @@ def _place(context: Any, builder: Any, kind: Any, index_type: Any, base: Any, in
     """Pointer to the item that `table[index]`, `table[row, column]` or `row[column]` means."""
     table = kind.table if isinstance(kind, Row) else kind
     if isinstance(index_type, types.BaseTuple):
-        row, column = cgutils.unpack_tuple(builder, index)
-        row, column = (
-            context.cast(builder, i, t, types.int64) for i, t in zip((row, column), index_type.types, strict=True)
-        )
+        parts = zip(cgutils.unpack_tuple(builder, index), index_type.types, strict=True)
+        row, column = (context.cast(builder, part, its_type, types.int64) for part, its_type in parts)
         return table, builder.gep(_row_at(builder, table, base, row), [column], inbounds=True)
     index = context.cast(builder, index, index_type, types.int64)
     if isinstance(kind, Row):
@@ -386,31 +384,33 @@ def _place(context: Any, builder: Any, kind: Any, index_type: Any, base: Any, in
 
 
 def _marked(builder: Any, access: Any, table: Table) -> Any:
-    """An access that concerns no other table's items; of parameters, one that always gives the same."""
+    """An access that concerns no other table's items."""
     add = builder.module.add_metadata
     kind = add([table.field, add(["equipoise.State"]), _WORD(0)])
     access.set_metadata("tbaa", add([kind, kind, _WORD(0)]))
     return access
 
 
+def _chosen(kind: Any, index: Any) -> Any:
+    """Type of `kind[index]`; None where that is no table and row, or nothing that a table takes as an index."""
+    if not isinstance(kind, (Table, Row)) or not isinstance(index, (types.Integer, types.BaseTuple)):
+        return None
+    whole_row = isinstance(kind, Table) and kind.layout.columns != 0 and isinstance(index, types.Integer)
+    return Row(kind) if whole_row else kind.item
+
+
 @infer_global(operator.getitem)
 class _Get(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
-        kind, index = args
-        if isinstance(kind, Table) and kind.layout.columns != 0 and isinstance(index, types.Integer):
-            return signature(Row(kind), kind, index)
-        if isinstance(kind, (Table, Row)):
-            return signature(kind.item, kind, index)
-        return None
+        item = _chosen(*args)
+        return None if item is None else signature(item, *args)
 
 
 @infer_global(operator.setitem)
 class _Set(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
-        kind, index, _ = args
-        if isinstance(kind, (Table, Row)):
-            return signature(types.none, kind, index, kind.item)
-        return None
+        item = _chosen(*args[:2])
+        return None if item is None else signature(types.none, *args[:2], item)
 
 
 @lower_builtin(operator.getitem, Table, types.Any)
@@ -444,6 +444,38 @@ def _state_at(typing: Any, addresses: Any) -> Any:
     return StateType()(addresses), generate
 
 
+@intrinsic
+def sooner(typing: Any, bits: Any, who: Any, other_bits: Any, other: Any) -> Any:
+    """Whether the first mark is smaller, or equal and its owner's number is: one comparison of 128 bits."""
+
+    def generate(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        bits, who, other_bits, other = (builder.zext(word, wide) for word in arguments)
+        first = builder.or_(builder.shl(bits, wide(64)), who)
+        second = builder.or_(builder.shl(other_bits, wide(64)), other)
+        return builder.icmp_unsigned("<", first, second)
+
+    return types.boolean(*[types.int64] * 4), generate
+
+
+@intrinsic
+def prefetch(typing: Any, table: Any, row: Any, column: Any) -> Any:
+    """Ask for the cache line of table[row, column], and do not wait for it."""
+
+    def generate(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
+        base, row, column = arguments
+        start = _row_at(builder, table, base, context.cast(builder, row, called.args[1], types.int64))
+        place = builder.gep(start, [context.cast(builder, column, called.args[2], types.int64)])
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        to_read, nearest, data = number(0), number(3), number(1)
+        builder.call(function, [builder.bitcast(place, byte), to_read, nearest, data])
+        return context.get_dummy_value()
+
+    return types.none(table, row, column), generate
+
+
 def _called(function: Compiled) -> Compiled:
     """Compiled once, and called where LLVM does not think it better to copy it. (Were the option left out, numba would
     take it from the function that it compiles just then, and make one of 400 kB of the whole widest variant.)"""
@@ -459,6 +491,12 @@ if config.DISABLE_JIT:
 
     def _state_at(state: Any) -> Any:
         return state
+
+    def sooner(bits: int, who: int, other_bits: int, other: int) -> bool:
+        return (bits, who) < (other_bits, other)
+
+    def prefetch(table: Any, row: int, column: int) -> None:
+        return None
 
 
 # ---- random numbers (streams.py, in 64-bit words) ----
@@ -530,8 +568,9 @@ def tokens_of(s, law, value):
 # ---- heaps and trees ----
 #
 # Whoever waits has a mark: a time, a clock's reading or a number of rollouts. None is negative, so the bits of a mark
-# rise with it: heaps and trees keep (bits of the mark, who) in two words, which compare as one number of 128 bits.
-# Which of two is smaller is a coin toss, and on numbers of words LLVM makes a conditional move of it, not a branch.
+# rise with it: heaps and trees keep (bits of the mark, who) in two words, which compare as one number of 128 bits (in
+# the functions here `mark` is those bits). Which of two is smaller is a coin toss, and of numbers in words LLVM makes
+# a conditional move, not a branch.
 
 
 _ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
@@ -551,26 +590,6 @@ def bits_of(mark):
 @_inlined
 def mark_of(bits):
     return np.int64(bits).view(np.float64)
-
-
-@intrinsic
-def sooner(typing: Any, bits: Any, who: Any, other_bits: Any, other: Any) -> Any:
-    """Whether the first mark is smaller, or equal and its owner's number is: one comparison of 128 bits."""
-
-    def generate(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
-        wide = ir.IntType(128)
-        bits, who, other_bits, other = (builder.zext(word, wide) for word in arguments)
-        first = builder.or_(builder.shl(bits, wide(64)), who)
-        second = builder.or_(builder.shl(other_bits, wide(64)), other)
-        return builder.icmp_unsigned("<", first, second)
-
-    return types.boolean(*[types.int64] * 4), generate
-
-
-if config.DISABLE_JIT:
-
-    def sooner(bits, who, other_bits, other):
-        return (bits, who) < (other_bits, other)
 
 
 @_inlined
@@ -634,29 +653,6 @@ def leaf_of(tree, leaf, mark):
 def replay(tree, leaf, mark):
     """One leaf's mark changed."""
     climb(tree, leaf_of(tree, leaf, mark), mark, np.int64(leaf), _ONE)
-
-
-@intrinsic
-def prefetch(typing: Any, table: Any, row: Any, column: Any) -> Any:
-    """Ask for the cache line of table[row, column], and do not wait for it."""
-
-    def generate(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
-        base, row, column = arguments
-        start = _row_at(builder, table, base, context.cast(builder, row, called.args[1], types.int64))
-        place = builder.gep(start, [context.cast(builder, column, called.args[2], types.int64)])
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [builder.bitcast(place, byte), number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.none(table, row, column), generate
-
-
-if config.DISABLE_JIT:
-
-    def prefetch(table, row, column):
-        return None
 
 
 @_inlined
