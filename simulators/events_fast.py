@@ -1867,22 +1867,17 @@ def finish_group(s, g, wide):
             remove_group(s, g)
         free_group(s, g)
         return
-    if s.counts[C.plug] == DROP_OLDEST and s.n[N.ring_count] >= s.counts[C.plug_limit]:
-        if wide is not None and s.counts[C.in_order]:
-            old = pop_first_ready(s)
-        else:
-            old = pop_ring(s)
-        s.n[N.dropped] += s.groups[old, G.kept]
-        s.n[N.wip] -= 1
-        if wide is not None:
-            s.groups_wide[old, GW.state] = NO_GROUP
-        free_group(s, old)
+    in_order = wide is not None and s.counts[C.in_order]
+    if s.counts[C.plug] == DROP_OLDEST and not in_order and s.n[N.ring_count] >= s.counts[C.plug_limit]:
+        drop(s, pop_ring(s), wide)
     s.n[N.ring_count] += 1
     s.n[N.peak_ring] = max(s.n[N.peak_ring], s.n[N.ring_count])
     if wide is not None:
         s.groups_wide[g, GW.state] = READY
         if s.counts[C.in_order]:
             see_order(s)
+            while s.counts[C.plug] == DROP_OLDEST and s.n[N.in_line] > s.counts[C.plug_limit]:
+                drop(s, pop_order(s), wide)
             count_round(s, g)
             return
     place = s.n[N.ring_head] + s.n[N.ring_count] - 1
@@ -1891,6 +1886,16 @@ def finish_group(s, g, wide):
     s.ring[place] = g
     if wide is not None:
         count_round(s, g)
+
+
+@_called
+def drop(s, g, wide):
+    """A full buffer loses its oldest group."""
+    s.n[N.dropped] += s.groups[g, G.kept]
+    s.n[N.wip] -= 1
+    if wide is not None:
+        s.groups_wide[g, GW.state] = NO_GROUP
+    free_group(s, g)
 
 
 @_called
@@ -2006,25 +2011,12 @@ def pop_order(s):
 
 
 @_called
-def pop_first_ready(s):
-    """The finished group that was dispatched first; others before it may still be open."""
-    place = s.n[N.order_head]
-    while True:
-        g = s.order[place % s.order.shape[0]]
-        if g >= 0 and s.groups[g, G.state] == READY:
-            break
-        place += 1
-    leave_order(s, g, place)
-    return g
-
-
-@_called
 def leave_order(s, g, place):
-    """A finished group leaves the buffer from the middle of the order."""
+    """A group whose turn has come leaves the buffer from the middle of the order."""
     s.order[place % s.order.shape[0]] = -1
-    s.n[N.in_line] -= int(place < s.n[N.order_seen])
+    s.n[N.in_line] -= 1
     s.n[N.ring_count] -= 1
-    s.x[X.ring_s] += s.x[X.now] - s.marks[g, H.ready]
+    s.x[X.ring_s] += s.x[X.now] - s.marks[g, M.ready]
 
 
 @_called
