@@ -10,6 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 
+from simulators.queueing.roots import crossing
 from simulators.stations import StepTime
 
 EXACT_UP_TO = 400
@@ -76,14 +77,10 @@ class Server:
 
     def mean_field(self, population: float, pause_s: float, running_frac: float) -> float:
         """Turns per second where what leaves is what returns: running x mu(R) = (n - R) / Z."""
-        low, high = 0.0, population
-        for _ in range(40):
-            middle = 0.5 * (low + high)
-            if running_frac * self.turn_rate(middle) < (population - middle) / pause_s:
-                low = middle
-            else:
-                high = middle
-        return (population - low) / pause_s
+        present = crossing(
+            lambda n: running_frac * self.turn_rate(n) * pause_s - (population - n), 0.0, population
+        )
+        return (population - present) / pause_s
 
 
 def iteration_s(step: StepTime, residents: float, context_tokens: float) -> float:
@@ -173,15 +170,11 @@ def _convolution(step: StepTime, demand: Demand, slots: int, population: int, pa
 
 def _mean_field(step: StepTime, demand: Demand, slots: float, population: float, pause_s: float) -> Flow:
     """The number at the engine that makes its rate equal to what returns from the pauses."""
-    low, high = 0.0, population
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        if turn_rate(step, demand, min(middle, slots)) < (population - middle) / pause_s:
-            low = middle
-        else:
-            high = middle
-    residents = min(low, slots)
-    return Flow(turn_rate(step, demand, residents), residents, low - residents, population - low)
+    present = crossing(
+        lambda n: turn_rate(step, demand, min(n, slots)) * pause_s - (population - n), 0.0, population
+    )
+    residents = min(present, slots)
+    return Flow(turn_rate(step, demand, residents), residents, present - residents, population - present)
 
 
 def stopped_flow(steady: Flow, server: Server, population: float, pause_s: float, stops: Stops) -> Flow:

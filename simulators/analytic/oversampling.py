@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 from simulators.queueing.order_statistics import Curve, Mixture, curve_of
+from simulators.queueing.roots import crossing
 
 NODES = (-0.9061798459, -0.5384693101, 0.0, 0.5384693101, 0.9061798459)
 """Gauss-Legendre of five points."""
@@ -100,19 +101,15 @@ def _mean_over(values: list[float]) -> float:
 
 
 def _end_of_round(group: Curve, share: float, span_s: float) -> float:
-    """tau of the formula above, by bisection; of a round dispatched at once it is a quantile."""
+    """tau of the formula above; of a round dispatched at once it is a quantile."""
     if span_s <= AT_ONCE * group.mean:
         return group.quantile(share)
-    low, high = 0.0, group.xs[-1] + span_s
-    for _ in range(40):
-        tau = 0.5 * (low + high)
+
+    def excess(tau: float) -> float:
         start = max(0.0, tau - span_s)
-        finished = (tau - start) - (group.at_most(tau) - group.at_most(start))
-        if finished < share * span_s:
-            low = tau
-        else:
-            high = tau
-    return high
+        return (tau - start) - (group.at_most(tau) - group.at_most(start)) - share * span_s
+
+    return crossing(excess, 0.0, group.xs[-1] + span_s)
 
 
 def _before(group: Curve, ends: list[float], finished: list[float]) -> Curve:

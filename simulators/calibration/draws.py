@@ -129,65 +129,69 @@ def draw_of(laid: Laid, values: Values) -> Draw | None:
     def at(log_speed: float) -> Draw:
         stations = _stations(laid, values, exp(log_speed))
         draw = Draw(topology, setpoints, workload, stations, values, in_turn and not laid.separate)
-        return draw.under(topology, setpoints)
-
-    def step_at(log_speed: float) -> float:
-        return at(log_speed).predict().step_s
+        draw = draw.under(topology, setpoints)
+        return replace(draw, now=draw.predict())
 
     try:
-        fitted = _slowest_that_keeps(step_at, values.step_s * (1.0 + CLOSE), _guess(laid, values))
+        fitted = _slowest_that_keeps(at, values.step_s * (1.0 + CLOSE), _guess(laid, values))
         if fitted is None:
             return None
-        draw = at(fitted - log(values.headroom))
-        now = draw.predict()
+        log_speed, draw = fitted
+        if values.headroom != 1.0:
+            draw = at(log_speed - log(values.headroom))
     except (
         ValueError,
         ArithmeticError,
     ):  # settings that make no job, or figures beyond any: this draw explains nothing
         return None
+    now = draw.now
     if now.stopped is not None or not isfinite(now.step_s) or now.useful_rollouts_per_s <= 0.0:
         return None
-    return replace(draw, now=now)
+    return draw
 
 
-def _slowest_that_keeps(step_at: Callable[[float], float], target_s: float, guess: float) -> float | None:
+def _slowest_that_keeps(at: Callable[[float], Draw], target_s: float, guess: float) -> tuple[float, Draw] | None:
     """Logarithm of the largest decode time under which a step lasts no longer than the target; None where none does.
 
     The step grows with the decode time, flat while the trainer is the slower side: regula falsi (Illinois) on logs.
     """
 
-    def excess(at: float) -> float:
-        return log(step_at(at) / target_s)
+    def excess(draw: Draw) -> float:
+        return log(draw.now.step_s / target_s)
 
-    low = high = guess
-    low_excess = high_excess = excess(guess)
+    draw = at(guess)
+    lowest, low, high = draw, guess, guess
+    low_excess = high_excess = excess(draw)
     while low_excess > 0.0:
         high, high_excess = low, low_excess
         low -= WIDEN
         if low < FASTEST:
             return None
-        low_excess = excess(low)
+        lowest = at(low)
+        low_excess = excess(lowest)
     while high_excess <= 0.0:
-        low, low_excess = high, high_excess
+        lowest, low, low_excess = draw, high, high_excess
         high += WIDEN
         if high > SLOWEST:
             return None
-        high_excess = excess(high)
+        draw = at(high)
+        high_excess = excess(draw)
     side = 0
     for _ in range(FIT_ROUNDS):
         middle = (low * high_excess - high * low_excess) / (high_excess - low_excess)
-        found = excess(middle)
+        draw = at(middle)
+        found = excess(draw)
         if abs(found) < CLOSE or high - low < CLOSE:
-            return middle
+            return middle, draw
         if found > 0.0:
             high, high_excess = middle, found
             low_excess *= 0.5 if side > 0 else 1.0
             side = 1
         else:
-            low, low_excess = middle, found
+            lowest, low, low_excess = draw, middle, found
             high_excess *= 0.5 if side < 0 else 1.0
             side = -1
-    return low
+    return low, lowest
 
 
 def _guess(laid: Laid, values: Values) -> float:

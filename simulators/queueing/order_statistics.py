@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import add
+from typing import NamedTuple
 
 SQRT_HALF = math.sqrt(0.5)
 GRID_POINTS = 65
@@ -21,14 +22,18 @@ SHARP_SIGMA = 1e-6
 """Below this a lognormal is a constant."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One lognormal of a mixture: weight, mean and spread before the cut, and the cut."""
 
     weight: float
     mean: float
     sigma: float
     cap: float = math.inf
+
+    @property
+    def log_mean(self) -> float:
+        """Of the logarithm, before the cut."""
+        return math.log(self.mean) - 0.5 * self.sigma**2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,19 +167,18 @@ def mixture(groups: Sequence[tuple[float, Sequence[Part]]], points: int = GRID_P
 
     Where all is cut at one cap the grid ends there, with what is below it: the jump itself is no part of a trapezoid.
     """
-    parts = [part for _, inner in groups for part in inner]
-    low = min(_log_mean(p) - REACH_SIGMAS * p.sigma for p in parts)
-    high = max(min(_log_mean(p) + REACH_SIGMAS * p.sigma, math.log(p.cap)) for p in parts)
+    low, high, capped = math.inf, -math.inf, False
+    for _, parts in groups:
+        for part in parts:
+            centre, cap, reach = part.log_mean, math.log(part.cap), REACH_SIGMAS * part.sigma
+            low = min(low, centre - reach)
+            high, capped = max((high, capped), (min(centre + reach, cap), cap <= centre + reach))
     low = min(low, high) - 1e-3
-    high += 0.0 if any(math.log(p.cap) == high for p in parts) else 1e-3
+    high += 0.0 if capped else 1e-3
     logs = [low + (high - low) * i / (points - 1) for i in range(points - 1)] + [high]
     xs = tuple(math.exp(u) for u in logs)
     rows = tuple(_row(inner, logs) for _, inner in groups)
     return Mixture(Table(xs, tuple(weight for weight, _ in groups), rows))
-
-
-def _log_mean(part: Part) -> float:
-    return math.log(part.mean) - 0.5 * part.sigma**2
 
 
 def _row(parts: Sequence[Part], logs: Sequence[float]) -> tuple[float, ...]:
@@ -182,15 +186,14 @@ def _row(parts: Sequence[Part], logs: Sequence[float]) -> tuple[float, ...]:
     count, low, step = len(logs), logs[0], logs[1] - logs[0]
     rising, steps = [0.0] * count, [0.0] * (count + 1)
     for part in parts:
-        centre, sigma, weight = _log_mean(part), max(part.sigma, SHARP_SIGMA), part.weight
+        centre, sigma, half = part.log_mean, max(part.sigma, SHARP_SIGMA), 0.5 * part.weight
         inverse = SQRT_HALF / sigma
         cap = count if part.cap == math.inf else min(count, math.floor((math.log(part.cap) - low) / step + 1e-9) + 1)
         first = max(0, math.ceil((centre - REACH_SIGMAS * sigma - low) / step))
         last = min(cap, max(first, math.floor((centre + REACH_SIGMAS * sigma - low) / step) + 1))
-        half = 0.5 * weight
-        for i in range(first, last):
-            rising[i] += half * math.erfc((centre - logs[i]) * inverse)
-        steps[last] += weight
+        own = [half * math.erfc((centre - u) * inverse) for u in logs[first:last]]
+        rising[first:last] = map(add, rising[first:last], own)
+        steps[last] += part.weight
     return tuple(map(add, rising, accumulate(steps)))
 
 
