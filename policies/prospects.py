@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 from policies.base import Interval
 from policies.diagnosis.waiting import generator_is_slower
-from simulators.calibration import Calibration, Change, Draw, Spread, ask, calibrate
+from simulators.calibration import Answer, Calibration, Change, Draw, Spread, ask, calibrate
 from simulators.calibration.draws import slower
 from simulators.plant import Setpoints, Topology
 from simulators.snapshot import Snapshot
@@ -23,9 +24,9 @@ SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 """Trainer's shares of the GPUs that are tried where a job's sides get GPUs of their own for the first time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Prospects:
-    """The calibrated model of one job, ready for questions."""
+    """The calibrated model of one job, ready for questions. Equal to itself only: its answers are remembered."""
 
     calibration: Calibration | None
     why_not: str = ""
@@ -36,19 +37,21 @@ class Prospects:
 
     def gain(self, **settings: Value) -> Interval | None:
         """None also where these settings make no job, or one that stands still."""
-        if self.calibration is None:
-            return None
-        return self.gain_of(*self.changes(settings))
+        return gain_of(self.answer(**settings))
 
-    def gain_of_trainer(self, most_frac: float) -> Interval | None:
+    def answer(self, **settings: Value) -> Answer | None:
+        """The whole answer behind `gain`."""
+        return _answered(self, tuple(settings.items()))
+
+    def answer_of_trainer(self, most_frac: float) -> Answer | None:
         """A share of the trainer's work goes away: each draw takes its own from 0 to the most, evenly."""
         if self.calibration is None:
             return None
         count = len(self.calibration.draws)
         shares = {d.values: most_frac * ((7 * i) % count + 0.5) / count for i, d in enumerate(self.calibration.draws)}
-        return self.gain_of(lambda d: faster_trainer(d, shares[d.values]))
+        return self.answer_of(lambda d: faster_trainer(d, shares[d.values]))
 
-    def gain_of(self, *changes: Change) -> Interval | None:
+    def answer_of(self, *changes: Change) -> Answer | None:
         """The same of changes that are told draw by draw; of several, each draw takes its best."""
         if self.calibration is None:
             return None
@@ -56,7 +59,18 @@ class Prospects:
             answer = ask(self.calibration.draws, *changes)
         except (ValueError, ArithmeticError):
             return None
-        return None if answer.stopped is not None else interval(answer.gain)
+        return None if answer.stopped is not None else answer
+
+
+@lru_cache(maxsize=64)
+def _answered(prospects: Prospects, settings: tuple[tuple[str, Value], ...]) -> Answer | None:
+    if prospects.calibration is None:
+        return None
+    return prospects.answer_of(*prospects.changes(dict(settings)))
+
+
+def gain_of(answer: Answer | None) -> Interval | None:
+    return None if answer is None else interval(answer.gain)
 
 
 def faster_trainer(draw: Draw, saved_frac: float) -> Draw:

@@ -1,10 +1,12 @@
 """What every recommendation rule sees, and how an uncertain gain is written down."""
 
 from dataclasses import dataclass, field
+from math import inf
 
 from policies.base import Diagnosis, Interval, Recommendation, Verdict
 from policies.diagnosis.budget import Budget
 from policies.prospects import Prospects
+from simulators.calibration import Answer
 from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
 
@@ -84,11 +86,15 @@ class Ranked:
 
     expected: float
     recommendation: Recommendation
+    answer: Answer | None = None
+    """Of the calibrated model, where the gain is its."""
+    most: float = inf
+    """No gain above this, whatever a model says."""
 
 
-def ranked(advised: Recommendation) -> Ranked:
+def ranked(advised: Recommendation, answer: Answer | None = None, most: float = inf) -> Ranked:
     """By the mean of its gain."""
-    return Ranked(advised.gain_frac.mean if advised.gain_frac is not None else 0.0, advised)
+    return Ranked(advised.gain_frac.mean if advised.gain_frac is not None else 0.0, advised, answer, most)
 
 
 def scaled(factor: float, gain: Interval) -> Interval:

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from math import exp
 
 from policies.base import Direction, Interval, Recommendation, Verdict
+from policies.prospects import gain_of
 from policies.recommendations.case import GAIN_MIN, UNTOLD, Case, Ranked, at_most, freed, ranked, saved_by_doubling
+from simulators.calibration import Answer
 
 WORTH_IT = 0.03
 """Phases under this share of the wall time are left alone."""
@@ -54,10 +56,11 @@ def _weight_sync(case: Case) -> Iterator[Ranked]:
         yield _publish_less(case, share)
     if case.setpoints.in_flight_update or case.serial:
         return
-    drained = case.prospects.gain(in_flight_update=True) if case.setpoints.in_flight_update is False else None
+    answer = case.prospects.answer(in_flight_update=True) if case.setpoints.in_flight_update is False else None
+    drained = gain_of(answer)
     if drained is not None and drained.mean >= GAIN_MIN:
         reason = "Engines are drained at every publication: updated in flight, they go on without waiting for the last."
-        yield _in_flight(case, drained, reason)
+        yield _in_flight(case, drained, reason, answer)
     elif share >= WORTH_IT:
         reason = f"Updating weights while requests stay in flight hides at most the {share:.0%} that publishing takes."
         yield _in_flight(case, at_most(freed(share)), reason)
@@ -76,10 +79,10 @@ def _publish_less(case: Case, share: float) -> Ranked:
     )
 
 
-def _in_flight(case: Case, gain: Interval, reason: str) -> Ranked:
+def _in_flight(case: Case, gain: Interval, reason: str, answer: Answer | None = None) -> Ranked:
     now, risks = "off" if case.setpoints.in_flight_update is False else None, ("a rollout may span two versions",)
     return ranked(
-        Recommendation("in_flight_update", Direction.ON, now, "on", "", gain, reason, risks, data_changing=True)
+        Recommendation("in_flight_update", Direction.ON, now, "on", "", gain, reason, risks, data_changing=True), answer
     )
 
 

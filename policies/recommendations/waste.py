@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from policies.base import Direction, Interval, Recommendation
 from policies.diagnosis.generator import refills
+from policies.prospects import gain_of
 from policies.recommendations.case import Case, Ranked, at_most, freed, ranked, scaled
 from policies.recommendations.curriculum import useful_frac
 
@@ -61,8 +62,8 @@ def _fewer(case: Case, lost: Lost) -> Ranked:
         f"instead, they would raise the effective rate up to the trainer's own ({room:+.0%})."
     )
     proposed = 1.0 + (lost.ratio - 1.0) / 2.0
-    modelled = case.prospects.gain(oversampling_ratio=proposed) if case.setpoints.oversampling_ratio else None
-    gain = modelled or lost.gain
+    answer = case.prospects.answer(oversampling_ratio=proposed) if case.setpoints.oversampling_ratio else None
+    gain = gain_of(answer) or lost.gain
     return ranked(
         Recommendation(
             "oversampling_ratio",
@@ -75,6 +76,7 @@ def _fewer(case: Case, lost: Lost) -> Ranked:
             ("the slowest rollouts hold batches up longer",),
             data_changing=True,
         ),
+        answer,
     )
 
 

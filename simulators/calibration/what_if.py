@@ -35,7 +35,7 @@ class Answer:
     gain: Spread
     """In useful rollouts per second, as a share of now."""
     weak: tuple[str, ...]
-    """Why the analytic model should not decide alone; the interval is wider for it."""
+    """Why the analytic model should not decide alone, then or now; the interval is wider for it."""
     stopped: str | None
     """Why the job would not run, where it would not."""
 
@@ -76,7 +76,8 @@ def ask(draws: Sequence[Draw], *changes: Change) -> Answer:
         (draw.weight, job.now.useful_rollouts_per_s / draw.now.useful_rollouts_per_s - 1.0)
         for job, draw in zip(jobs, draws, strict=True)
     ]
-    weak = tuple(dict.fromkeys(reason for _, p in then for reason in p.weak))
+    predictions = (p for pair in zip(draws, jobs, strict=True) for p in (pair[1].now, pair[0].now))
+    weak = tuple(dict.fromkeys(reason for p in predictions for reason in p.weak))
     gain = spread(ratios)
     if weak:
         gain = Spread(gain.low - WEAK_WIDTH_FRAC, gain.mean, gain.high + WEAK_WIDTH_FRAC)
