@@ -2,6 +2,7 @@
 
 import json
 import time
+from itertools import count
 
 import pytest
 
@@ -21,8 +22,7 @@ def test_what_does_not_keep_the_schema_is_refused() -> None:
 
 def test_a_case_that_computes_for_ever_is_a_hang() -> None:
     with pytest.raises(HangError, match="of computing"), time_limit(hang_s=0.05):
-        while True:
-            pass
+        any(number < 0 for number in count())
 
 
 def test_a_case_that_waits_for_ever_is_a_hang_too() -> None:
