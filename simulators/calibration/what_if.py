@@ -1,5 +1,6 @@
 """What a change of settings would bring: every possible job behind the data asked the same question."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -35,7 +36,7 @@ class Answer:
     gain: Spread
     """In useful rollouts per second, as a share of now."""
     weak: tuple[str, ...]
-    """Why the analytic model should not decide alone, then or now; the interval is wider for it."""
+    """Why the analytic model should not decide alone, then or now, the commonest reason first; widens the interval."""
     stopped: str | None
     """Why the job would not run, where it would not."""
 
@@ -77,7 +78,7 @@ def ask(draws: Sequence[Draw], *changes: Change) -> Answer:
         for job, draw in zip(jobs, draws, strict=True)
     ]
     predictions = (p for pair in zip(draws, jobs, strict=True) for p in (pair[1].now, pair[0].now))
-    weak = tuple(dict.fromkeys(reason for p in predictions for reason in p.weak))
+    weak = tuple(reason for reason, _ in Counter(reason for p in predictions for reason in p.weak).most_common())
     gain = spread(ratios)
     if weak:
         gain = Spread(gain.low - WEAK_WIDTH_FRAC, gain.mean, gain.high + WEAK_WIDTH_FRAC)
