@@ -8,7 +8,7 @@ from typing import Any
 from policies.base import Interval
 from policies.diagnosis.waiting import generator_is_slower
 from simulators.calibration import Answer, Calibration, Change, Draw, Spread, ask, calibrate
-from simulators.calibration.draws import slower
+from simulators.calibration.draws import Values, slower, solve_rates
 from simulators.plant import Setpoints, Topology
 from simulators.snapshot import Snapshot
 
@@ -43,13 +43,39 @@ class Prospects:
         """The whole answer behind `gain`."""
         return _answered(self, tuple(settings.items()))
 
+    def scaled_cap(self, factor: float) -> Answer | None:
+        """The caps on rollouts in flight times the factor; None where the job states none, or nothing is calibrated.
+
+        Without a stated cap the draws have room for all that is started: asked for more, they would answer 0.
+        """
+        if self.calibration is None:
+            return None
+        knobs = self.calibration.draws[0].setpoints
+        caps = {"max_in_flight": knobs.max_in_flight, "max_in_flight_per_engine": knobs.max_in_flight_per_engine}
+        wider = {name: max(1, round(factor * cap)) for name, cap in caps.items() if cap is not None}
+        return self.answer(**wider) if wider else None
+
+    def answer_of_curriculum(self, most_usable_frac: float) -> Answer | None:
+        """Other tasks, of whose groups more carry advantage: each draw takes its own share from today's to the most.
+
+        None where no draw knows today's share.
+        """
+        if self.calibration is None or any(d.values.usable_frac is None for d in self.calibration.draws):
+            return None
+        shares = self._evenly(1.0)
+        return self.answer_of(lambda d: with_usable(d, shares[d.values], most_usable_frac))
+
     def answer_of_trainer(self, most_frac: float) -> Answer | None:
         """A share of the trainer's work goes away: each draw takes its own from 0 to the most, evenly."""
         if self.calibration is None:
             return None
-        count = len(self.calibration.draws)
-        shares = {d.values: most_frac * ((7 * i) % count + 0.5) / count for i, d in enumerate(self.calibration.draws)}
+        shares = self._evenly(most_frac)
         return self.answer_of(lambda d: faster_trainer(d, shares[d.values]))
+
+    def _evenly(self, most: float) -> Mapping[Values, float]:
+        """Each draw's own number from 0 to the most: midpoints, in an order that goes with nothing else."""
+        draws = () if self.calibration is None else self.calibration.draws
+        return {d.values: most * ((7 * i) % len(draws) + 0.5) / len(draws) for i, d in enumerate(draws)}
 
     def answer_of(self, *changes: Change) -> Answer | None:
         """The same of changes that are told draw by draw; of several, each draw takes its best."""
@@ -77,6 +103,13 @@ def faster_trainer(draw: Draw, saved_frac: float) -> Draw:
     """The same job with that share of the trainer's work gone."""
     trainer = slower(draw.stations.trainer, 1.0 - saved_frac)
     return replace(draw, stations=replace(draw.stations, trainer=trainer))
+
+
+def with_usable(draw: Draw, share: float, most_frac: float) -> Draw:
+    """The same job on tasks whose usable share has gone that part of the way to the most."""
+    now = draw.values.usable_frac or 0.0
+    solve = solve_rates(now + share * max(0.0, most_frac - now), draw.setpoints.group_size or 1)
+    return replace(draw, workload=replace(draw.workload, solve=solve))
 
 
 def interval(spread: Spread) -> Interval:
