@@ -6,6 +6,8 @@ generator makes its k batches from nothing, the last of them done after q, a dis
 `spread`; and the trainer waits for what is left of the batch that was dispatched `age` before:
 
     k T >= (k R - slots)+ / rate + q,    k T >= k T_train + (spread + q - age)+
+
+A trainer that does not wait for them goes on with the batches that are there, and the first bound holds for as many.
 """
 
 import math
@@ -81,8 +83,9 @@ class _Cap:
         drains = batches / layout.sync_interval  # of one period
         made = rollouts_per_batch(case) * layout.sync_interval
         queued_s = max(0.0, made - self.most) / self.full_per_s
-        if not case.stations.sync.trainer_waits:
-            return (queued_s + last) * drains
+        if not case.stations.sync.trainer_waits:  # goes on with the batches that are there
+            ahead = max(1.0, release.limit_groups / release.batch_groups - (0.0 if layout.freed_at_start else 1.0))
+            return (queued_s + last) * drains / ahead
         train = release.train_s * scale
         age = train if layout.freed_at_start else period_s
         left_s = max(0.0, release.spread_s * scale + last - age)
