@@ -46,9 +46,9 @@ def checked(answer: Answer, draws: Sequence[Draw], most_turns: float = inf) -> C
     """
     order = sorted(range(len(draws)), key=lambda i: _gain(draws[i].now, answer.jobs[i].now))
     chosen = sorted({order[round(share * (len(order) - 1))] for share in SHARES})
-    work = max(_turns_per_batch(job) for i in chosen for job in (draws[i], answer.jobs[i]))
-    if (batches := _batches(most_turns / len(chosen), work)) < BATCHES_MIN:
-        chosen, batches = [order[len(order) // 2]], _batches(most_turns, work)
+    both = [job for i in chosen for job in (draws[i], answer.jobs[i])]
+    if (batches := _batches(most_turns / len(chosen), both)) < BATCHES_MIN:
+        chosen, batches = [order[len(order) // 2]], _batches(most_turns, both)
     if batches < BATCHES_MIN:
         return None
     pairs = [
@@ -63,14 +63,16 @@ def checked(answer: Answer, draws: Sequence[Draw], most_turns: float = inf) -> C
     return Checked(simulated, analytic, fmean(ratios), (max(ratios) - min(ratios)) / 2.0, decided)
 
 
+def _batches(most_turns: float, jobs: Sequence[Draw]) -> int:
+    """So many of two settings are that many turns, with their warm-up and what is started ahead of the trainer."""
+    turns = max(_turns_per_batch(job) for job in jobs)
+    ahead = 1.0 + max(job.setpoints.staleness_bound or 1.0 for job in jobs)
+    return int(min(float(BATCHES), (most_turns / (2.0 * turns) - ahead) / (1.0 + WARM_UP_FRAC)))
+
+
 def _turns_per_batch(job: Draw) -> float:
     started = (job.setpoints.batch_rollouts or 1) * (job.setpoints.oversampling_ratio or 1.0)
     return started * max(1.0, job.values.turns)
-
-
-def _batches(most_turns: float, turns_per_batch: float) -> int:
-    """So many of two settings, with their warm-up, are that many turns."""
-    return int(min(BATCHES, most_turns / (2.0 * (1.0 + WARM_UP_FRAC) * turns_per_batch)))
 
 
 def _gain(now: Prediction, then: Prediction) -> float:
@@ -81,7 +83,7 @@ def _simulated_gain(now: Draw, then: Draw, batches: int) -> float | None:
     """None where one of the two stands still or cannot be simulated."""
     try:
         before, after = _simulated(now, batches), _simulated(then, batches)
-    except ValueError:
+    except (ValueError, ArithmeticError):
         return None
     if before.stopped or after.stopped or before.useful_rollouts_per_s <= 0.0:
         return None
