@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.agreement import Pair, compared, quantile, table
+from benchmarks.agreement import Pair, compared, compared_job, quantile, table
 from simulators.analytic import AnalyticModel
 from simulators.event_model import EventModel
 from simulators.scenario import job_at
+from simulators.stations import Plug, SyncMode
+from tests.oracles.configurations import Configuration, configuration
 from tuner.scenario_files import load
 
 MEDIAN, NINE_TENTHS = 0.005, 0.04
@@ -62,3 +64,23 @@ def test_a_prefix_cache_that_holds_a_part_of_what_is_paused_does_not_choke_the_p
     events = EventModel(job.stations, batches=20, warm_up_batches=6)
     did = events.predict(job.topology, job.workload, job.setpoints)
     assert said.useful_rollouts_per_s == pytest.approx(did.useful_rollouts_per_s, rel=0.2)
+
+
+def drained(job: Configuration) -> Configuration:
+    """The same job, whose engines finish what they hold before they take new weights."""
+    sync = replace(job.stations.sync, mode=SyncMode.DRAIN, rolling=False)
+    return replace(job, stations=replace(job.stations, sync=sync))
+
+
+def test_drained_engines_under_a_cap_hold_no_more_than_their_batches() -> None:
+    """Weak, but no order of magnitude off: what is in flight at a publication is left of the last batches."""
+    jobs = (configuration(seed, extras=False) for seed in range(120))
+    capped = [
+        job for job in jobs if job.stations.admission.plug is Plug.WIP_CAP and not job.setpoints.oversampling_ratio
+    ]
+    found = [pair for job in capped if (pair := compared_job(drained(job), 20_000)) is not None]
+    errors = [abs(pair.error) for pair in found]
+    assert len(errors) > 20
+    assert all(pair.weak for pair in found)
+    assert quantile(errors, 0.5) <= 0.12, table(found)
+    assert quantile(errors, 0.8) <= 0.4, table(found)
