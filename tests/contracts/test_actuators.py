@@ -6,6 +6,7 @@ from pathlib import Path
 
 from simulators.plant import Setpoints
 from tests.contracts.actuator_kit import Stage, assert_conforms
+from tests.unit.actuators.hooks import hook
 from tests.unit.actuators.sites import PLAIN, VERL, site_of
 from tuner.actuators.registry import make
 
@@ -47,5 +48,25 @@ def test_the_command_conforms(tmp_path: Path) -> None:
         Setpoints(max_in_flight=512),
         illegal=(Setpoints(max_in_flight=5000),),
         effects=lambda: json.loads(state.read_text())["count"] if state.exists() else 0,
+    )
+    assert_conforms(stage)
+
+
+def test_the_control_file_conforms(tmp_path: Path) -> None:
+    path = tmp_path / "control.json"
+    job = hook("equipoise_control").ControlFile(path)
+
+    def boundary() -> None:
+        wanted = job.changed()
+        if wanted is not None:
+            job.acknowledge(wanted)
+
+    stage = Stage(
+        lambda: make("control_file", {"path": path, "knobs": ["max_in_flight", "oversampling_ratio"]}, PLAIN),
+        Setpoints(max_in_flight=512, oversampling_ratio=1.5),
+        illegal=(Setpoints(max_in_flight=5000), Setpoints(oversampling_ratio=0.5)),
+        settle=boundary,
+        effects=lambda: json.loads(path.read_text())["sequence"] if path.exists() else 0,
+        remembers_tokens=True,
     )
     assert_conforms(stage)
