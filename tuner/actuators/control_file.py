@@ -83,7 +83,7 @@ class _Letterbox:
         except ActuationError:
             return 0
 
-    def pending(self) -> Setpoints:
+    def pending(self, now_s: float) -> Setpoints:
         return Setpoints()
 
     def turn(self, order: Order, now_s: float) -> Outcomes:

@@ -122,6 +122,6 @@ class Framework:
     computed_trust: Mapping[str, float] = field(default_factory=dict)
     """Trust of signals that `interpret` adds, where it is not 1."""
     config_style: str = ""
-    """How its settings are written over: `hydra`, `arguments`, `toml` or `yaml`; empty: they are not."""
+    """What its launch command takes last and lets win: `hydra` overrides, `arguments`, a `toml` file; empty: none."""
     copy_labels: tuple[str, ...] = ()
     """Labels that tell copies of one speaker apart (`tp_rank`): of records that differ only in these, one counts."""
