@@ -15,7 +15,7 @@ KINDS: Mapping[str, str] = {
     "control_file": "",
     "config_restart": "",
     "router": "",
-    "ray": "tune",
+    "ray": "",
     "kubernetes": "kubernetes",
 }
 """Each kind, and the extra that it needs beside the base install."""
