@@ -17,7 +17,7 @@ from policies.control import Capability
 from simulators.plant import Change, Inventory, Order, Setpoints, Status
 from tuner.actuators.base import Actuator
 from tuner.actuators.guarded import Guarded, Outcomes, alike
-from tuner.actuators.site import Site, capabilities
+from tuner.actuators.site import GENERATOR, Site, capabilities
 from tuner.actuators.web import Web
 from tuner.errors import ActuationError, ConfigError
 
@@ -93,7 +93,7 @@ class _Serve:
         return "ray"
 
     def capabilities(self) -> tuple[Capability, ...]:
-        return capabilities(("gpus_generator",), self._site, Capability("", Change.HOT, self._options.actuation_s))
+        return capabilities(GENERATOR, self._site, Capability("", Change.HOT, self._options.actuation_s))
 
     def current(self) -> Setpoints:
         try:
