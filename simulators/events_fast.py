@@ -1871,15 +1871,16 @@ def finish_group(s, g, wide):
     if s.counts[C.plug] == DROP_OLDEST and not in_order and s.n[N.ring_count] >= s.counts[C.plug_limit]:
         drop(s, pop_ring(s), wide)
     s.n[N.ring_count] += 1
-    s.n[N.peak_ring] = max(s.n[N.peak_ring], s.n[N.ring_count])
     if wide is not None:
         s.groups_wide[g, GW.state] = READY
         if s.counts[C.in_order]:
             see_order(s)
             while s.counts[C.plug] == DROP_OLDEST and s.n[N.in_line] > s.counts[C.plug_limit]:
                 drop(s, pop_order(s), wide)
+            s.n[N.peak_ring] = max(s.n[N.peak_ring], s.n[N.in_line])
             count_round(s, g)
             return
+    s.n[N.peak_ring] = max(s.n[N.peak_ring], s.n[N.ring_count])
     place = s.n[N.ring_head] + s.n[N.ring_count] - 1
     if place >= s.ring.shape[0]:
         place -= s.ring.shape[0]
