@@ -1,8 +1,10 @@
 """Charter: what a controller goes by, as data. Beside the ticks in a journal it makes a replay complete."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, is_dataclass, replace
+from importlib import import_module
 from math import inf
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -30,7 +32,8 @@ POLICIES: Mapping[str, Policy] = {
 }
 """Every control law by its name, with its defaults."""
 MODELLED = ("predictive",)
-"""Laws that look ahead, and whose moves the gate confirms; the others' word is enough."""
+"""Laws that look ahead, and whose moves the gate confirms, as it does for laws that are not ours; the others' word is
+enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +49,51 @@ class Charter:
     ends_s: float | None = None
     earn_auto: bool = True
     seed: int = 0
+    parameters: tuple[tuple[str, float], ...] = ()
+    """Of the policy, where they are not its defaults."""
 
 
 _CHARTER = TypeAdapter(Charter)
 
 
-def policy_named(name: str) -> Policy:
-    if name not in POLICIES:
-        raise ConfigError(f"there is no policy {name!r}; known: {', '.join(POLICIES)}")
-    return POLICIES[name]
+def policy_named(name: str, parameters: Iterable[tuple[str, float]] = ()) -> Policy:
+    """A law by its name, or anybody's by its dotted path, `package.module:Class`; with these parameters."""
+    policy = _imported(name) if ":" in name else POLICIES.get(name)
+    if policy is None:
+        raise ConfigError(
+            f"there is no policy {name!r}; known: {', '.join(POLICIES)}, or your own as package.module:Class"
+        )
+    stated: dict[str, Any] = dict(parameters)
+    if not stated:
+        return policy
+    law: Any = policy
+    try:
+        found: Policy = replace(law, **stated)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"policy {name}: {error}") from None
+    return found
+
+
+def _imported(path: str) -> Policy:
+    """An instance, with its defaults, of a class that is not ours."""
+    module, _, name = path.partition(":")
+    try:
+        made = vars(import_module(module))[name]()
+    except ImportError as error:
+        raise ConfigError(f"policy {path}: {error}; it must be on PYTHONPATH") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"policy {path}: {module} makes no {name} without arguments ({error})") from None
+    if not is_dataclass(made) or not callable(getattr(made, "decide", None)):
+        raise ConfigError(f"policy {path}: must be a frozen dataclass with decide(view); docs/tuning.md shows one")
+    found: Policy = made
+    return found
 
 
 def rules_of(charter: Charter) -> Rules:
     """Guardrails for all; a model and the gate for the laws that look ahead."""
-    modelled = charter.policy in MODELLED and charter.stated is not None
+    modelled = (charter.policy in MODELLED or ":" in charter.policy) and charter.stated is not None
     return Rules(
-        policy_named(charter.policy),
+        policy_named(charter.policy, charter.parameters),
         charter.topology,
         charter.bounds,
         charter.objective,

@@ -1,0 +1,187 @@
+"""Finding: a whole study, from its definition to its outcome. The Python interface of `equipoise tune`."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
+from typing import Any
+
+from tuner.errors import ConfigError
+from tuner.evaluation.tasks import Size, sized
+from tuner.studies.apart import TIMEOUT_S
+from tuner.studies.cases import Case, Cohorts
+from tuner.studies.objectives import OBJECTIVES, Measured
+from tuner.studies.samplers import checked, quiet, usual
+from tuner.studies.space import Point, Space
+from tuner.studies.storage import BASIS, GRACE_S, READY, Chooser, Ledger, Where, begun, opened
+from tuner.studies.trials import Mark, Problem, marked, measure
+from tuner.studies.workers import Basis, Job, Tell, work
+from tuner.version import VERSION
+
+FORMAT = 1
+"""Of what a study keeps; studies of another one are refused."""
+FEW = 4
+"""One of so many cases is simulated on the level between the model's word and all cases."""
+SHORT, MIDDLE = Size(steps_max=40, seconds_max=7200.0), Size(steps_max=150, seconds_max=14400.0)
+"""How far a policy's first and its later levels let a story go."""
+FEWEST = 2
+"""Cases of a policy's first level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is searched, on what, for what, how long."""
+
+    cohorts: Cohorts
+    space: Space
+    objectives: tuple[str, ...] = ("useful",)
+    trials: int = 100
+    seed: int = 0
+    sampler: str = "auto"
+    timeout_s: float = TIMEOUT_S
+
+
+Crew = Callable[[Job, Tell | None], None]
+"""Who works: `work` itself, local processes, a Ray cluster."""
+
+
+def prepared(search: Search, where: Where, workers: int = 1) -> Job:
+    """The study begun or joined, its slots filled: ready for any number of workers, here or elsewhere."""
+    quiet()
+    problem = problem_of(search)
+    sampler = search.sampler
+    if sampler == "auto":
+        sampler = usual(search.space, len(search.objectives), search.trials)
+    checked(sampler, search.space, len(search.objectives))
+    chooser = Chooser(sampler, search.space, search.seed, len(problem.levels))
+    storage = opened(where)
+    directions = [OBJECTIVES[name].better for name in search.objectives]
+    created = begun(storage, where.study, definition_of(search, problem), directions)
+    ledger = Ledger(storage, where.study, chooser)
+    basis = _basis(ledger, problem, workers, created)
+    if created or _ready(ledger):
+        ledger.fill(search.trials, (search.space.now(),))
+        ledger.put(READY, True)
+    return Job(where, chooser, problem, basis, search.timeout_s)
+
+
+def _ready(ledger: Ledger) -> bool:
+    """Waits for whoever fills the study now; True in any case: one that died at it is filled up by us."""
+    deadline = time.monotonic() + GRACE_S
+    while not ledger.attr(READY) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return True
+
+
+def problem_of(search: Search) -> Problem:
+    """The cases of all levels of care, each level a part of the next where it can be."""
+    for name in search.objectives:
+        if name not in OBJECTIVES:
+            raise ConfigError(f"--objective {name}: unknown; known: {', '.join(OBJECTIVES)}")
+    if search.space.policy is None and "moves" in search.objectives:
+        raise ConfigError("--objective moves: settings that stand still make none; tune a policy: --policy NAME")
+    cases = search.cohorts.searching
+    if search.space.policy is not None:
+        return _policy_problem(search, cases)
+    count = len(cases)
+    if len(search.objectives) > 1:
+        return Problem(search.space, cases, (tuple(range(count)),), search.objectives)
+    told = tuple(replace(case, simulated=False) for case in cases)
+    few = max(1, count // FEW)
+    levels = [tuple(range(count)), tuple(range(count, count + few)), tuple(range(count, 2 * count))]
+    return Problem(search.space, (*told, *cases), tuple(dict.fromkeys(levels)), search.objectives)
+
+
+def _policy_problem(search: Search, cases: Sequence[Case]) -> Problem:
+    """Short stories of the cheapest scenarios, then longer ones of more, then of all."""
+    ordered = sorted(cases, key=lambda case: _effort(case.scenario))
+    whole = tuple(replace(case, scenario=sized(case.scenario, MIDDLE)) for case in ordered)
+    count = len(whole)
+    if len(search.objectives) > 1:
+        return Problem(search.space, whole, (tuple(range(count)),), search.objectives)
+    brief = tuple(replace(case, scenario=sized(case.scenario, SHORT)) for case in ordered[:FEWEST])
+    few = max(1, count // FEW)
+    first = tuple(range(len(brief)))
+    levels = (first, tuple(len(brief) + i for i in range(few)), tuple(len(brief) + i for i in range(count)))
+    return Problem(search.space, (*brief, *whole), tuple(dict.fromkeys(levels)), search.objectives)
+
+
+def _effort(scenario: Any) -> float:
+    """About how many model calls a story takes, from its file alone."""
+    knobs, horizon = scenario.setpoints, scenario.horizon
+    steps = horizon.steps or 150
+    return float(steps * (knobs.batch_rollouts or 1) * scenario.workload.turns.mean)
+
+
+def definition_of(search: Search, problem: Problem) -> dict[str, Any]:
+    """What makes a study the same study: shown word by word where another is refused."""
+    cases = hashlib.sha256(repr(problem.cases).encode()).hexdigest()[:16]
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "policy": search.space.policy,
+        "space": [{k: v for k, v in asdict(d).items() if v not in (None, (), False)} for d in search.space.dimensions],
+        "objectives": list(search.objectives),
+        "scenarios": sorted({case.name for case in problem.cases}),
+        "data": cases,
+        "seed": search.seed,
+    }
+
+
+# ---- what every trial is compared with ----
+
+
+def _basis(ledger: Ledger, problem: Problem, workers: int, created: bool) -> Basis:
+    deadline = time.monotonic() + GRACE_S
+    while not created and ledger.attr(BASIS) is None and time.monotonic() < deadline:
+        time.sleep(0.5)
+    kept = ledger.attr(BASIS)
+    if kept is None:
+        basis = basis_of(problem.space, problem.cases, workers)
+        kept = {"marks": [asdict(m) for m in basis.marks], "here": [asdict(m) for m in basis.here]}
+        ledger.put(BASIS, kept)
+    return Basis(tuple(_mark(m) for m in kept["marks"]), tuple(Measured(**m) for m in kept["here"]))
+
+
+def _mark(kept: Mapping[str, Any]) -> Mark:
+    return Mark(kept["goal"], kept["ends_s"], tuple((int(s), float(t)) for s, t in kept["moments"]))
+
+
+def basis_of(space: Space, cases: Sequence[Case], workers: int) -> Basis:
+    """Every case as it is today: how much work it does, and how fast."""
+    try:
+        pairs = mapped(_here, [(space, case) for case in cases], workers)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return Basis(tuple(mark for mark, _ in pairs), tuple(here for _, here in pairs))
+
+
+def _here(asked: tuple[Space, Case]) -> tuple[Mark, Measured]:
+    space, case = asked
+    mark = marked(case)
+    return mark, measure(space, case, mark, {})
+
+
+def measured(space: Space, cases: Sequence[Case], marks: Sequence[Mark], point: Point, workers: int) -> list[Measured]:
+    """One point on cases of another cohort."""
+    return mapped(_there, [(space, case, mark, point) for case, mark in zip(cases, marks, strict=True)], workers)
+
+
+def _there(asked: tuple[Space, Case, Mark, Point]) -> Measured:
+    return measure(*asked)
+
+
+def mapped(of: Callable[[Any], Any], asked: Sequence[Any], workers: int) -> list[Any]:
+    """In order, on several cores where there are."""
+    if workers < 2 or len(asked) < 2:
+        return [of(one) for one in asked]
+    with ProcessPoolExecutor(min(workers, len(asked)), mp_context=get_context("spawn")) as pool:
+        return list(pool.map(of, asked))
+
+
+def run(job: Job, crew: Crew = work, tell: Tell | None = None) -> Ledger:
+    """Lets the crew work until the study is done."""
+    crew(job, tell)
+    return Ledger(opened(job.where), job.where.study, job.chooser)

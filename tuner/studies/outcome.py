@@ -1,0 +1,263 @@
+"""Outcome: the best of a study, chosen on seeds the search has not seen, and compared on scenarios nobody has.
+
+The best of 200 looks better on its own seeds than it is: the few that lead are asked again on others, the best of these
+is taken, and its gain is told on a third kind. What is within noise is said to be.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+from optuna.trial import FrozenTrial, TrialState
+
+from policies.base import Interval
+from policies.settings import SPLIT, gpus
+from tuner.studies.cases import Case
+from tuner.studies.finding import Search, basis_of, measured
+from tuner.studies.objectives import OBJECTIVES, central, excess_of, ratios
+from tuner.studies.space import Dimension, Point, Space, Value
+from tuner.studies.storage import DONE, Ledger
+from tuner.studies.workers import Basis, Job
+
+CHOICES = 5
+"""So many of the leading points are asked again."""
+IMPORTANT_FROM = 20
+"""Fewer finished trials say nothing of importance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """One trial as pictures and JSON show it."""
+
+    number: int
+    state: str
+    point: Mapping[str, Value]
+    values: tuple[float, ...]
+    level: int
+    feasible: bool
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One recommended value."""
+
+    name: str
+    now: Value | None
+    value: Value | None
+    low: Value | None
+    high: Value | None
+    """The ends of what does as well within noise; None: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A point on cases that nothing was chosen on, against another, pair by pair."""
+
+    name: str
+    point: Mapping[str, Value]
+    gain: Interval
+    cases: tuple[tuple[str, float], ...]
+    """(case, gain) of each."""
+    staleness: tuple[float | None, float | None]
+    """There and here."""
+    waste_frac: tuple[float | None, float | None]
+    broken: tuple[str, ...]
+    """Bounds that it breaks and the settings in force keep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    study: str
+    storage: str
+    objectives: tuple[str, ...]
+    sampler: str
+    seed: int
+    policy: str | None
+    counts: Mapping[str, int]
+    levels: tuple[int, ...]
+    """How many trials reached each level of care."""
+    size: int | None
+    """Points of the lattice."""
+    simulations: int
+    trials: tuple[Tell, ...]
+    best: Tell | None
+    settings: tuple[Setting, ...]
+    front: tuple[Tell, ...]
+    """Pareto-best trials, of several objectives."""
+    searched_gain: Interval | None
+    """On the cases of the search: what the best of many looks like there."""
+    against_now: Compared | None
+    against_default: Compared | None
+    """An even split's gain over today, or none."""
+    unseen: bool
+    doubt: bool
+    importances: Mapping[str, float]
+    space: tuple[Dimension, ...]
+    gpus_total: int | None
+    """Of both sides, where the study is of one job."""
+
+
+def outcome_of(search: Search, job: Job, ledger: Ledger, workers: int = 1) -> Outcome:
+    """What the study found so far."""
+    trials = [_told(t) for t in ledger.trials()]
+    finished = [t for t in ledger.trials(*DONE)]
+    top = _leading(trials, search.objectives, len(job.problem.levels))
+    best = _chosen(search, top, workers)
+    study = ledger.study()
+    front = tuple(_told(t) for t in study.best_trials) if len(search.objectives) > 1 and finished else ()
+    basis = basis_of(search.space, search.cohorts.scoring, workers)
+    there = None if best is None else compared("tuned", search, best.point, basis, workers)
+    default = default_of(search.space)
+    counts = ledger.counts()
+    levels = tuple(sum(t.level >= i for t in trials if t.state in _FINISHED) for i in range(len(job.problem.levels)))
+    return Outcome(
+        ledger.name,
+        job.where.url,
+        search.objectives,
+        job.chooser.sampler,
+        search.seed,
+        search.space.policy,
+        {state.name.lower(): counts[state] for state in TrialState},
+        levels,
+        search.space.size,
+        _simulations(job, levels),
+        tuple(trials),
+        best,
+        () if best is None else _settings(search.space, best, finished),
+        front,
+        None if best is None else _searched(best, job, finished, search.cohorts.draws),
+        there,
+        None if default is None else compared("default", search, default, basis, workers),
+        search.cohorts.unseen,
+        search.cohorts.draws,
+        _importances(ledger, finished, len(search.objectives)),
+        search.space.dimensions,
+        gpus(search.cohorts.searching[0].scenario.setpoints),
+    )
+
+
+_FINISHED = tuple(state.name.lower() for state in DONE)
+
+
+def _told(trial: FrozenTrial) -> Tell:
+    feasible = not any(value > 0.0 for value in trial.constraints.values())
+    attrs = trial.user_attrs
+    return Tell(
+        trial.number,
+        trial.state.name.lower(),
+        dict(trial.params),
+        tuple(trial.values or ()),
+        int(attrs.get("level", -1)),
+        feasible,
+        attrs.get("why") or attrs.get("stopped"),
+    )
+
+
+def _leading(trials: Sequence[Tell], objectives: Sequence[str], levels: int) -> list[Tell]:
+    """The best finished points by the first objective, each once."""
+    better = OBJECTIVES[objectives[0]].better == "maximize"
+    whole = [t for t in trials if t.state == "complete" and t.feasible and t.level == levels - 1]
+    ordered = sorted(whole, key=lambda t: (-t.values[0] if better else t.values[0], t.number))
+    seen: dict[tuple[tuple[str, Value], ...], Tell] = {}
+    for trial in ordered:
+        seen.setdefault(tuple(sorted(trial.point.items())), trial)
+    return list(seen.values())[:CHOICES]
+
+
+def _chosen(search: Search, top: Sequence[Tell], workers: int) -> Tell | None:
+    """The best of those that lead, on other seeds; the objective that was searched for decides there too."""
+    if len(top) < 2:
+        return top[0] if top else None
+    cases = search.cohorts.choosing
+    basis = basis_of(search.space, cases, workers)
+    weights, name = [case.weight for case in cases], search.objectives[0]
+    scored = []
+    for trial in top:
+        there = measured(search.space, cases, basis.marks, trial.point, workers)
+        if any(value > 0.0 for value in excess_of(there, basis.here).values()):
+            continue
+        scored.append((OBJECTIVES[name].of(weights, ratios(there, basis.here), there), trial))
+    if not scored:
+        return None
+    pick = max if OBJECTIVES[name].better == "maximize" else min
+    return pick(scored, key=lambda pair: pair[0])[1]
+
+
+def compared(name: str, search: Search, point: Point, basis: Basis, workers: int) -> Compared:
+    """A point against today's settings on the scoring cohort."""
+    cases: Sequence[Case] = search.cohorts.scoring
+    there = measured(search.space, cases, basis.marks, point, workers)
+    logs, weights = ratios(there, basis.here), [case.weight for case in cases]
+    gains = tuple((case.key, 2.718281828459045**x - 1.0) for case, x in zip(cases, logs, strict=True))
+    broken = tuple(n for n, value in excess_of(there, basis.here).items() if value > 0.0)
+    stale = OBJECTIVES["staleness"].of
+    waste = OBJECTIVES["waste"].of
+    return Compared(
+        name,
+        dict(point),
+        central(logs, weights, search.cohorts.draws),
+        gains,
+        (stale(weights, logs, there), stale(weights, logs, basis.here)),
+        (waste(weights, logs, there), waste(weights, logs, basis.here)),
+        broken,
+    )
+
+
+def default_of(space: Space) -> Point | None:
+    """Half of the GPUs on each side, as a rule of thumb has it; a policy's defaults are what it starts from."""
+    split = next((d for d in space.dimensions if d.name == SPLIT), None)
+    if space.policy is not None or split is None:
+        return None
+    middle = (split.low + split.high) / 2.0
+    return {SPLIT: min(split.values, key=lambda v: abs(float(v) - middle))}
+
+
+def _searched(best: Tell, job: Job, finished: Sequence[FrozenTrial], doubt: bool) -> Interval:
+    trial = next(t for t in finished if t.number == best.number)
+    weights = [job.problem.cases[i].weight for i in job.problem.levels[-1]]
+    return central(trial.user_attrs["ratios"], weights, doubt)
+
+
+def _settings(space: Space, best: Tell, finished: Sequence[FrozenTrial]) -> tuple[Setting, ...]:
+    """The point value by value, with the ends of what does as well: points whose cases differ by no more than noise."""
+    own = next(t for t in finished if t.number == best.number).user_attrs["ratios"]
+    alike = [best.point]
+    for trial in finished:
+        logs = trial.user_attrs.get("ratios", ())
+        if trial.state is TrialState.COMPLETE and len(logs) == len(own) > 1:
+            gap = central([a - b for a, b in zip(logs, own, strict=True)], [1.0] * len(own), doubt=False)
+            if gap.high >= 0.0 and not any(v > 0.0 for v in trial.constraints.values()):
+                alike.append(trial.params)
+    found = []
+    for d in space.dimensions:
+        values = [float(p[d.name]) for p in alike if d.name in p]
+        whole = d.whole or isinstance(best.point.get(d.name), int)
+        low, high = (min(values), max(values)) if len(alike) > 1 and values else (None, None)
+        ends = (int(v) if whole and v is not None else v for v in (low, high))
+        found.append(Setting(d.name, d.now, best.point.get(d.name), *ends))
+    return tuple(found)
+
+
+def _simulations(job: Job, levels: Sequence[int]) -> int:
+    """Simulated cases over all trials; what a level has asked the next does not ask again."""
+    total, asked = 0, set[int]()
+    for reached, level in zip(levels, job.problem.levels, strict=True):
+        fresh = [i for i in level if i not in asked and job.problem.cases[i].simulated]
+        total += reached * len(fresh)
+        asked |= set(level)
+    return total
+
+
+def _importances(ledger: Ledger, finished: Sequence[FrozenTrial], objectives: int) -> dict[str, float]:
+    """How much of the objective's variance each coordinate explains (PED-ANOVA), of the first objective."""
+    whole = [t for t in finished if t.state is TrialState.COMPLETE]
+    if len(whole) < IMPORTANT_FROM:
+        return {}
+    study = ledger.study()
+    target = None if objectives == 1 else (lambda t: t.values[0])
+    try:
+        found = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator(), target=target)
+    except (ValueError, RuntimeError):
+        return {}
+    return {name: float(value) for name, value in found.items()}

@@ -1,0 +1,259 @@
+"""A study in its storage: opened, begun or joined, its trials handed out and taken back. Optuna's storage is the queue.
+
+A trial is a slot that waits in the storage from the beginning. A worker takes one by turning it from waiting to
+running, which one worker alone can do; its heartbeat keeps it. A slot whose heartbeat stops is failed, and waits once
+more under a new number: no trial is lost, and none is done twice.
+"""
+
+import json
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import optuna
+from optuna.exceptions import DuplicatedStudyError, OptunaError, StorageInternalError, UpdateFinishedTrialError
+from optuna.samplers import BaseSampler
+from optuna.storages import (
+    BaseStorage,
+    RDBStorage,
+    RetryHeartbeatStaleTrialCallback,
+    fail_stale_trials,
+    get_storage,
+)
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
+from tuner.errors import ConfigError
+from tuner.studies.objectives import Better
+from tuner.studies.samplers import pruner_of, sampler_of
+from tuner.studies.space import Point, Space
+
+HEARTBEAT_S, GRACE_S = 5, 30
+"""A running trial says so this often; one that has not for so long is given to another worker."""
+PATIENCE_S = 120.0
+"""A database may be gone for so long; then the worker gives up, and the study can be gone on with later."""
+DEFINITION, BASIS, READY = "equipoise:definition", "equipoise:basis", "equipoise:ready"
+DONE = (TrialState.COMPLETE, TrialState.PRUNED)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A study's place."""
+
+    url: str
+    study: str
+    heartbeat_s: int = HEARTBEAT_S
+    grace_s: int = GRACE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """How the next point is chosen."""
+
+    sampler: str
+    space: Space
+    seed: int
+    levels: int
+
+
+def _patient(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    again = retry(
+        retry=retry_if_exception_type((StorageInternalError, SQLAlchemyError)),
+        stop=stop_after_delay(PATIENCE_S),
+        wait=wait_exponential_jitter(initial=0.1, max=5.0),
+        reraise=True,
+    )
+
+    found: Callable[Concatenate[Any, P], R] = wraps(method)(again(method))
+    return found
+
+
+class PatientStorage(RDBStorage):
+    """Optuna's storage, which waits for a database that is gone for a while."""
+
+    get_all_trials = _patient(RDBStorage.get_all_trials)
+    get_trial = _patient(RDBStorage.get_trial)
+    get_best_trial = _patient(RDBStorage.get_best_trial)
+    get_study_id_from_name = _patient(RDBStorage.get_study_id_from_name)
+    get_study_name_from_id = _patient(RDBStorage.get_study_name_from_id)
+    get_study_directions = _patient(RDBStorage.get_study_directions)
+    get_study_user_attrs = _patient(RDBStorage.get_study_user_attrs)
+    get_study_system_attrs = _patient(RDBStorage.get_study_system_attrs)
+    set_study_user_attr = _patient(RDBStorage.set_study_user_attr)
+    set_trial_param = _patient(RDBStorage.set_trial_param)
+    set_trial_state_values = _patient(RDBStorage.set_trial_state_values)
+    set_trial_intermediate_value = _patient(RDBStorage.set_trial_intermediate_value)
+    set_trial_user_attr = _patient(RDBStorage.set_trial_user_attr)
+    set_trial_system_attr = _patient(RDBStorage.set_trial_system_attr)
+    record_heartbeat = _patient(RDBStorage.record_heartbeat)
+
+
+def opened(where: Where) -> BaseStorage:
+    """The storage behind a URL, or a ConfigError saying what is wrong with it."""
+    url = where.url.replace("postgresql://", "postgresql+psycopg://", 1).replace(
+        "postgres://", "postgresql+psycopg://", 1
+    )
+    sqlite = url.startswith("sqlite")
+    kwargs: dict[str, Any] = {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            backend = PatientStorage(
+                url,
+                engine_kwargs=kwargs,
+                heartbeat_interval=where.heartbeat_s,
+                grace_period=where.grace_s,
+                heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=1),
+            )
+    except (ArgumentError, NoSuchModuleError):
+        raise ConfigError(
+            f"--storage {shown(where.url)}: write sqlite:///FILE or postgresql://USER@HOST/NAME"
+        ) from None
+    except ImportError as error:
+        raise ConfigError(f"--storage {shown(where.url)}: {error}; pip install 'equipoise[postgres]'") from None
+    except (OptunaError, SQLAlchemyError, OSError) as error:
+        raise ConfigError(f"--storage {shown(where.url)}: cannot be opened: {first_line(error)}") from None
+    return get_storage(backend)
+
+
+def shown(url: str) -> str:
+    """Without the password that it may hold.
+
+    >>> shown("postgresql://ann:secret@db/studies")
+    'postgresql://ann@db/studies'
+    """
+    scheme, found, rest = url.partition("://")
+    user, at, host = rest.rpartition("@")
+    return f"{scheme}{found}{user.partition(':')[0]}{at}{host}"
+
+
+def first_line(error: BaseException) -> str:
+    cause = error.__cause__ or error
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[0].removeprefix("(")
+
+
+def begun(storage: BaseStorage, name: str, definition: Mapping[str, Any], directions: Sequence[Better]) -> bool:
+    """Creates the study, or joins it where it is the same: True where it was created now.
+
+    One of another version, space or data is refused: its values could not be compared with ours.
+    """
+    try:
+        study = optuna.create_study(storage=storage, study_name=name, directions=list(directions))
+    except DuplicatedStudyError:
+        _demand_same(storage, name, definition)
+        return False
+    study.set_user_attr(DEFINITION, dict(definition))
+    return True
+
+
+def _demand_same(storage: BaseStorage, name: str, definition: Mapping[str, Any]) -> None:
+    attrs = _attrs(storage, name)
+    deadline = time.monotonic() + GRACE_S
+    while DEFINITION not in attrs and time.monotonic() < deadline:
+        time.sleep(0.5)  # another machine is creating it right now
+        attrs = _attrs(storage, name)
+    there = attrs.get(DEFINITION)
+    if there is None:
+        raise ConfigError(f"study {name!r} in this storage is not ours; give ours a name: --study NAME")
+    ours = json.loads(json.dumps(definition))
+    for key, value in ours.items():
+        if there.get(key) != value:
+            raise ConfigError(
+                f"study {name!r} is another one: {key} is {_short(there.get(key))} there and {_short(value)} here; "
+                "give this one a name of its own: --study NAME"
+            )
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def _attrs(storage: BaseStorage, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
+    return found
+
+
+class Ledger:
+    """One worker's view of a study: takes slots, hands them back, sees how it stands."""
+
+    def __init__(self, storage: BaseStorage, name: str, chooser: Chooser) -> None:
+        self.storage, self.name, self._chooser = storage, name, chooser
+        self.study_id = storage.get_study_id_from_name(name)
+
+    def study(self, number: int = 0) -> optuna.Study:
+        """A fresh view, whose sampler is that of the trial of this number."""
+        c = self._chooser
+        return optuna.load_study(
+            study_name=self.name,
+            storage=self.storage,
+            sampler=_sampler(c, number),
+            pruner=pruner_of(c.levels),
+        )
+
+    def attr(self, key: str) -> Any:
+        return self.storage.get_study_user_attrs(self.study_id).get(key)
+
+    def put(self, key: str, value: Any) -> None:
+        self.storage.set_study_user_attr(self.study_id, key, value)
+
+    def trials(self, *states: TrialState) -> list[FrozenTrial]:
+        return self.storage.get_all_trials(self.study_id, deepcopy=False, states=states or None)
+
+    def fill(self, trials: int, first: Sequence[Point] = ()) -> None:
+        """Slots up to `trials` in all; those that were lost with their worker and wait anew count once."""
+        there = self.trials()
+        lost = sum(t.state is TrialState.FAIL and "why" not in t.user_attrs for t in there)
+        study = self.study()
+        for i in range(len(there) - lost, trials):
+            study.enqueue_trial(dict(first[i]) if i < len(first) else {})
+
+    def take(self) -> optuna.trial.Trial | None:
+        """The next slot, running and ours from now on; None: no slot waits."""
+        for waiting in self.trials(TrialState.WAITING):
+            ident = self.storage.get_trial_id_from_study_id_trial_number(self.study_id, waiting.number)
+            try:
+                ours = self.storage.set_trial_state_values(ident, TrialState.RUNNING)
+            except UpdateFinishedTrialError:
+                continue
+            if ours:
+                return optuna.trial.Trial(self.study(waiting.number), ident)
+        return None
+
+    def retake(self, timeout_s: float) -> None:
+        """Slots whose worker is gone wait anew, once; so does one that was taken and never heard of."""
+        study = self.study()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fail_stale_trials(study)
+        for trial in self.trials(TrialState.RUNNING):
+            began = trial.datetime_start
+            if began is not None and datetime.now() - began > timedelta(seconds=2.0 * timeout_s):  # noqa: DTZ005
+                self._lost(study, trial)
+
+    def _lost(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        ident = self.storage.get_trial_id_from_study_id_trial_number(self.study_id, trial.number)
+        try:
+            failed = self.storage.set_trial_state_values(ident, TrialState.FAIL)
+        except UpdateFinishedTrialError:
+            return
+        if failed:
+            RetryHeartbeatStaleTrialCallback(max_retry=1)(study, trial)
+
+    def counts(self) -> Counter[TrialState]:
+        return Counter(trial.state for trial in self.trials())
+
+
+def _sampler(chooser: Chooser, number: int) -> BaseSampler:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sampler_of(chooser.sampler, chooser.space, chooser.seed, number)

@@ -1,0 +1,161 @@
+"""Workers: take a slot, measure it level by level, hand it back. As many as there are cores, here or elsewhere."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from optuna.exceptions import UpdateFinishedTrialError
+from optuna.storages import BaseStorage
+from optuna.trial import Trial, TrialState
+
+from tuner.studies.apart import Apart, TrialFailed
+from tuner.studies.objectives import Measured, excess_of, ratios, values_of
+from tuner.studies.samplers import quiet, resource
+from tuner.studies.storage import Chooser, Ledger, Where, opened
+from tuner.studies.trials import Mark, Problem
+
+CONSTRAINTS = ("legal", "runs", "staleness", "length-bias", "solve-bias", "budget", "quota")
+"""All that a trial may break, so that every trial states the same ones."""
+MODEL_SAYS = ("staleness",)
+"""What the model only estimates, and a simulation then measures: the model's word rules no point out."""
+POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What every trial is compared with."""
+
+    marks: tuple[Mark, ...]
+    here: tuple[Measured, ...]
+    """Each case as it is today."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All that a worker needs; it goes to other processes and machines as it is."""
+
+    where: Where
+    chooser: Chooser
+    problem: Problem
+    basis: Basis
+    timeout_s: float
+
+
+Tell = Callable[[Ledger], None]
+
+
+def work(job: Job, tell: Tell | None = None) -> None:
+    """Works until no slot waits and none is under way elsewhere."""
+    quiet()
+    storage = opened(job.where)
+    ledger = Ledger(storage, job.where.study, job.chooser)
+    with Apart(job.problem, job.basis.marks, job.timeout_s) as apart:
+        while True:
+            trial = ledger.take()
+            if trial is not None:
+                _done(trial, job, apart, storage)
+            elif not ledger.trials(TrialState.RUNNING, TrialState.WAITING):
+                return
+            else:
+                time.sleep(POLL_S)
+            ledger.retake(len(job.problem.levels) * job.timeout_s)
+            if tell is not None:
+                tell(ledger)
+
+
+def _done(trial: Trial, job: Job, apart: Apart, storage: BaseStorage) -> None:
+    """Measures one slot and hands it back, whatever becomes of it."""
+    study = trial.study
+    with _beating(trial, job, storage), suppress(UpdateFinishedTrialError):  # too late: somebody else has it
+        try:
+            tried = _tried(trial, job, apart)
+        except TrialFailed as error:
+            trial.set_user_attr("why", str(error))
+            study.tell(trial, state=TrialState.FAIL)
+            return
+        for name in CONSTRAINTS:
+            trial.set_constraint(name, tried.excess.get(name, 0.0))
+        for name, value in tried.notes.items():
+            trial.set_user_attr(name, value)
+        if tried.values is None:
+            study.tell(trial, state=TrialState.PRUNED)
+        else:
+            study.tell(trial, list(tried.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What became of a point. Without values it was given up."""
+
+    values: tuple[float, ...] | None
+    excess: Mapping[str, float]
+    notes: Mapping[str, object] = field(default_factory=dict)
+
+
+def _tried(trial: Trial, job: Job, apart: Apart) -> Tried:
+    problem, began = job.problem, time.monotonic()
+    point = problem.space.chosen(trial)
+    known: dict[int, Measured] = {}
+    excess: dict[str, float] = {}
+    single = len(problem.objectives) == 1
+    for number, level in enumerate(problem.levels):
+        known |= apart.measured(point, [i for i in level if i not in known])
+        last = number == len(problem.levels) - 1
+        excess |= _broken(problem, level, known, job.basis, last)
+        there, here, weights = _sides(problem, level, known, job.basis)
+        values = values_of(problem.objectives, weights, there, here)
+        broken = any(value > 0.0 for value in excess.values())
+        notes = {
+            "level": number,
+            "ratios": [round(x, 6) for x in ratios(there, here)],
+            "wall_s": round(time.monotonic() - began, 3),
+            "stopped": next((m.stopped for m in there if m.stopped), None),
+        }
+        if single and not broken:
+            trial.report(values[0], resource(number))
+        if last:
+            break
+        if broken if not single else broken or trial.should_prune():
+            return Tried(None if single else tuple(values), excess, notes)
+    return Tried(None if broken and single else tuple(values), excess, notes)
+
+
+def _broken(
+    problem: Problem, level: Sequence[int], known: Mapping[int, Measured], basis: Basis, last: bool
+) -> dict[str, float]:
+    there, here, _ = _sides(problem, level, known, basis)
+    found = excess_of(there, here)
+    by_model = not any(problem.cases[i].simulated for i in level)
+    return {n: v for n, v in found.items() if last or not (by_model and n in MODEL_SAYS)}
+
+
+def _sides(
+    problem: Problem, level: Sequence[int], known: Mapping[int, Measured], basis: Basis
+) -> tuple[list[Measured], list[Measured], list[float]]:
+    return [known[i] for i in level], [basis.here[i] for i in level], [problem.cases[i].weight for i in level]
+
+
+@contextmanager
+def _beating(trial: Trial, job: Job, storage: BaseStorage) -> Iterator[None]:
+    """The trial's heartbeat, from the moment it is ours until it is handed back."""
+    over = threading.Event()
+    number = trial.number
+    study_id = storage.get_study_id_from_name(job.where.study)
+    ident = storage.get_trial_id_from_study_id_trial_number(study_id, number)
+
+    def beat() -> None:
+        while True:
+            with suppress(Exception):  # a missed beat is made up for by the next
+                storage.record_heartbeat(ident)  # type: ignore[attr-defined]
+            if over.wait(job.where.heartbeat_s):
+                return
+
+    heart = threading.Thread(target=beat, daemon=True)
+    heart.start()
+    try:
+        yield
+    finally:
+        over.set()
+        heart.join(timeout=job.where.heartbeat_s)
