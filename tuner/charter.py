@@ -78,7 +78,7 @@ def _imported(path: str) -> Policy:
     """An instance, with its defaults, of a class that is not ours."""
     module, _, name = path.partition(":")
     try:
-        made = vars(import_module(module))[name]()
+        made: Any = vars(import_module(module))[name]()
     except ImportError as error:
         raise ConfigError(f"policy {path}: {error}; it must be on PYTHONPATH") from None
     except (KeyError, TypeError, ValueError) as error:

@@ -19,7 +19,7 @@ from tuner.errors import ConfigError
 from tuner.report.progress import Progress
 from tuner.scenario_files import load
 from tuner.studies.cases import BLOCK, PER_STUDY, Cohorts, of_draws, of_stories
-from tuner.studies.knobs import JobFacts, parameters_of, space_of
+from tuner.studies.knobs import USUAL, JobFacts, parameters_of, space_of
 from tuner.studies.space import Space
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run(wish: Wish) -> None:
     from tuner.report import tuned as reporting  # noqa: PLC0415  (Optuna is an extra)
     from tuner.studies import finding  # noqa: PLC0415
     from tuner.studies.outcome import outcome_of  # noqa: PLC0415
-    from tuner.studies.storage import Where  # noqa: PLC0415
+    from tuner.studies.storage import Where, speaking  # noqa: PLC0415
 
     _check(wish)
     search, title = _search(wish)
@@ -72,9 +72,10 @@ def run(wish: Wish) -> None:
     progress = Progress(sys.stderr, time.monotonic, saying)
     tell = reporting.teller(progress, saying, wish.objectives[0], wish.trials)
     try:
-        job = finding.prepared(search, where, wish.jobs)
-        ledger = finding.run(job, crew, tell)
-        outcome = outcome_of(search, job, ledger, wish.jobs)
+        with speaking(where):
+            job = finding.prepared(search, where, wish.jobs)
+            ledger = finding.run(job, crew, tell)
+            outcome = outcome_of(search, job, ledger, wish.jobs)
     finally:
         progress.clear()
     told = reporting.tuned(outcome, time.monotonic() - began)
@@ -113,7 +114,7 @@ def _search(wish: Wish) -> "tuple[Search, str]":
     search = Search(cohorts, space, wish.objectives, wish.trials, wish.seed, wish.sampler)
     if wish.trial_timeout_s is not None:
         search = replace(search, timeout_s=wish.trial_timeout_s)
-    what = ",".join([*([wish.policy] if wish.policy else []), *(d.name.rpartition(".")[2] for d in space.dimensions)])
+    what = ",".join([*([wish.policy] if wish.policy else []), *(wish.knobs or (() if wish.policy else USUAL))])
     return search, f"{what} for {','.join(wish.objectives)} on {place}, seed {wish.seed}"
 
 

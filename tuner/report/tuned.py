@@ -175,8 +175,9 @@ def fragment(told: Tuned) -> str:
     """What was found as part of a job file; commented out where it is not recommended."""
     o = told.outcome
     head = [f"# equipoise tune: {headline(told)}", f"# study {o.study!r}, {_finished(o)} trials, seed {o.seed}"]
-    settings = [line for s in o.settings if not s.name.startswith(PARAMETER) for line in _setting(o, s)]
-    parameters = [_line(s.name.removeprefix(PARAMETER), s) for s in o.settings if s.name.startswith(PARAMETER)]
+    changed = [s for s in o.settings if s.value != s.now]
+    settings = [line for s in changed if not s.name.startswith(PARAMETER) for line in _setting(o, s)]
+    parameters = [_line(s.name.removeprefix(PARAMETER), s) for s in changed if s.name.startswith(PARAMETER)]
     body = ["[setpoints]", *settings] if settings else []
     if parameters:
         body += ["[policy]", f'name = "{o.policy}"', "[policy.parameters]", *parameters]
@@ -187,7 +188,7 @@ def fragment(told: Tuned) -> str:
 
 def _setting(o: Outcome, s: Setting) -> list[str]:
     if s.name == LIMITED or s.value is None:
-        return [] if s.value is not False else ["# max_in_flight: none"]
+        return [] if s.value is not False else ["# max_in_flight: take the limit away"]
     if s.name != SPLIT:
         return [_line(s.name, s)]
     total = o.gpus_total

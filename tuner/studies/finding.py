@@ -12,6 +12,7 @@ from tuner.errors import ConfigError
 from tuner.evaluation.tasks import Size, sized
 from tuner.studies.apart import TIMEOUT_S
 from tuner.studies.cases import Case, Cohorts
+from tuner.studies.favourites import favourites
 from tuner.studies.objectives import OBJECTIVES, Measured
 from tuner.studies.samplers import checked, quiet, usual
 from tuner.studies.space import Point, Space
@@ -28,6 +29,8 @@ SHORT, MIDDLE = Size(steps_max=40, seconds_max=7200.0), Size(steps_max=150, seco
 """How far a policy's first and its later levels let a story go."""
 FEWEST = 2
 """Cases of a policy's first level."""
+ALONE_S = 5.0
+"""What starting more processes costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,8 @@ def prepared(search: Search, where: Where, workers: int = 1) -> Job:
     ledger = Ledger(storage, where.study, chooser)
     basis = _basis(ledger, problem, workers, created)
     if created or _ready(ledger):
-        ledger.fill(search.trials, (search.space.now(),))
+        first = [search.space.now(), *favourites(problem, basis)] if created else []
+        ledger.fill(search.trials, [point for i, point in enumerate(first) if point not in first[:i]])
         ledger.put(READY, True)
     return Job(where, chooser, problem, basis, search.timeout_s)
 
@@ -88,9 +92,10 @@ def problem_of(search: Search) -> Problem:
     count = len(cases)
     if len(search.objectives) > 1:
         return Problem(search.space, cases, (tuple(range(count)),), search.objectives)
-    told = tuple(replace(case, simulated=False) for case in cases)
-    few = max(1, count // FEW)
-    levels = [tuple(range(count)), tuple(range(count, count + few)), tuple(range(count, 2 * count))]
+    first = {case.name: case for case in reversed(cases)}  # a model knows no seeds
+    told = tuple(replace(case, simulated=False) for case in cases if first[case.name] is case)
+    few, at = max(1, count // FEW), len(told)
+    levels = [tuple(range(at)), tuple(range(at, at + few)), tuple(range(at, at + count))]
     return Problem(search.space, (*told, *cases), tuple(dict.fromkeys(levels)), search.objectives)
 
 
@@ -174,11 +179,15 @@ def _there(asked: tuple[Space, Case, Mark, Point]) -> Measured:
 
 
 def mapped(of: Callable[[Any], Any], asked: Sequence[Any], workers: int) -> list[Any]:
-    """In order, on several cores where there are."""
-    if workers < 2 or len(asked) < 2:
-        return [of(one) for one in asked]
-    with ProcessPoolExecutor(min(workers, len(asked)), mp_context=get_context("spawn")) as pool:
-        return list(pool.map(of, asked))
+    """In order; on several cores once it has taken longer than starting them does."""
+    began, found = time.monotonic(), list[Any]()
+    while len(found) < len(asked) and (workers < 2 or time.monotonic() - began < ALONE_S):
+        found.append(of(asked[len(found)]))
+    rest = asked[len(found) :]
+    if rest:
+        with ProcessPoolExecutor(min(workers, len(rest)), mp_context=get_context("spawn")) as pool:
+            found += pool.map(of, rest)
+    return found
 
 
 def run(job: Job, crew: Crew = work, tell: Tell | None = None) -> Ledger:

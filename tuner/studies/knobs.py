@@ -17,6 +17,8 @@ VALUES = 24
 more rollout in flight shows."""
 WIDER = 4.0
 """A limit in flight is looked for from a quarter of today's to four times today's."""
+ABOVE = 1.5
+"""Where nothing is limited today, a limit this far above what is in flight is none."""
 RATIO_STEP, RATIO_MAX = 0.125, 2.0
 STALENESS_MAX = 8
 """Versions that are looked at where no bound says less."""
@@ -67,7 +69,7 @@ def _concurrency(job: JobFacts) -> Found:
     centre = limit or job.in_flight or _slots(job)
     if centre is None:
         return "neither a limit in flight nor the rollouts in flight are known; state [setpoints] max_in_flight"
-    low, high = max(group, centre / WIDER), centre * WIDER
+    low, high = max(group, centre / WIDER), centre * (WIDER if limit else ABOVE)
     roofs = [r for r in (job.bounds.max_in_flight_max, job.setpoints.sandbox_quota) if r is not None]
     high = max(centre if limit else low + group, min([high, *roofs]))
     step = max(1, ceil((high - low) / VALUES / group)) * group

@@ -15,6 +15,8 @@ from policies.base import Interval
 
 WORST_RATIO = 1e-3
 """A job that stands still counts as a thousand times slower: the logarithm stays finite."""
+NOISE_FRAC = 0.01
+"""By so much a ratio differs between two runs of one setting."""
 T80 = (0.0, 3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372)
 """Student's t for an 80 % central interval, by degrees of freedom; beyond, the normal's."""
 NORMAL80 = 1.282
@@ -106,16 +108,16 @@ def values_of(
 def excess_of(there: Sequence[Measured], here: Sequence[Measured]) -> dict[str, float]:
     """The constraints: the most by which any case breaks a bound that the settings in force keep there.
 
-    A bound that is broken today may stay broken, but by no more than it is.
+    A bound that is broken today may stay broken, by no more than it is and a hundredth: what a run's noise moves it.
     """
     names = dict.fromkeys(name for m in there for name in m.excess)
-    found = {
-        name: max(
-            m.excess.get(name, 0.0) - max(0.0, now.excess.get(name, 0.0)) for m, now in zip(there, here, strict=True)
-        )
-        for name in names
-    }
+    pairs = list(zip(there, here, strict=True))
+    found = {n: max(m.excess.get(n, 0.0) - _allowed(now.excess.get(n, 0.0)) for m, now in pairs) for n in names}
     return found | {"runs": float(any(m.stopped for m in there))}
+
+
+def _allowed(today: float) -> float:
+    return today + NOISE_FRAC if today > 0.0 else 0.0
 
 
 def central(logs: Sequence[float], weights: Sequence[float], doubt: bool) -> Interval:

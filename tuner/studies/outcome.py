@@ -14,19 +14,21 @@ from policies.base import Interval
 from policies.settings import SPLIT, gpus
 from tuner.studies.cases import Case
 from tuner.studies.finding import Search, basis_of, measured
-from tuner.studies.objectives import OBJECTIVES, central, excess_of, ratios
+from tuner.studies.objectives import OBJECTIVES, Measured, central, excess_of, ratios
 from tuner.studies.space import Dimension, Point, Space, Value
 from tuner.studies.storage import DONE, Ledger
 from tuner.studies.workers import Basis, Job
 
 CHOICES = 5
 """So many of the leading points are asked again."""
+GAINS = ("useful", "worst")
+"""Objectives of which a setting that brings nothing is left as it is."""
 IMPORTANT_FROM = 20
 """Fewer finished trials say nothing of importance."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Told:
     """One trial as pictures and JSON show it."""
 
     number: int
@@ -80,10 +82,13 @@ class Outcome:
     size: int | None
     """Points of the lattice."""
     simulations: int
-    trials: tuple[Tell, ...]
-    best: Tell | None
+    trials: tuple[Told, ...]
+    best: Told | None
+    """The trial that was chosen."""
+    point: Mapping[str, Value]
+    """Its point, with today's value wherever another brings nothing."""
     settings: tuple[Setting, ...]
-    front: tuple[Tell, ...]
+    front: tuple[Told, ...]
     """Pareto-best trials, of several objectives."""
     searched_gain: Interval | None
     """On the cases of the search: what the best of many looks like there."""
@@ -100,14 +105,14 @@ class Outcome:
 
 def outcome_of(search: Search, job: Job, ledger: Ledger, workers: int = 1) -> Outcome:
     """What the study found so far."""
-    trials = [_told(t) for t in ledger.trials()]
-    finished = [t for t in ledger.trials(*DONE)]
-    top = _leading(trials, search.objectives, len(job.problem.levels))
-    best = _chosen(search, top, workers)
+    trials = list(map(_read, ledger.trials()))
+    finished = ledger.trials(*DONE)
+    top = _leading(trials, search.objectives)
+    best, point = _chosen(search, top, workers)
     study = ledger.study()
-    front = tuple(_told(t) for t in study.best_trials) if len(search.objectives) > 1 and finished else ()
+    front = tuple(_read(t) for t in study.best_trials) if len(search.objectives) > 1 and finished else ()
     basis = basis_of(search.space, search.cohorts.scoring, workers)
-    there = None if best is None else compared("tuned", search, best.point, basis, workers)
+    there = None if best is None else compared("tuned", search, point, basis, workers)
     default = default_of(search.space)
     counts = ledger.counts()
     levels = tuple(sum(t.level >= i for t in trials if t.state in _FINISHED) for i in range(len(job.problem.levels)))
@@ -124,7 +129,8 @@ def outcome_of(search: Search, job: Job, ledger: Ledger, workers: int = 1) -> Ou
         _simulations(job, levels),
         tuple(trials),
         best,
-        () if best is None else _settings(search.space, best, finished),
+        point,
+        () if best is None else _settings(search.space, best, point, finished),
         front,
         None if best is None else _searched(best, job, finished, search.cohorts.draws),
         there,
@@ -140,10 +146,10 @@ def outcome_of(search: Search, job: Job, ledger: Ledger, workers: int = 1) -> Ou
 _FINISHED = tuple(state.name.lower() for state in DONE)
 
 
-def _told(trial: FrozenTrial) -> Tell:
+def _read(trial: FrozenTrial) -> Told:
     feasible = not any(value > 0.0 for value in trial.constraints.values())
     attrs = trial.user_attrs
-    return Tell(
+    return Told(
         trial.number,
         trial.state.name.lower(),
         dict(trial.params),
@@ -154,34 +160,55 @@ def _told(trial: FrozenTrial) -> Tell:
     )
 
 
-def _leading(trials: Sequence[Tell], objectives: Sequence[str], levels: int) -> list[Tell]:
-    """The best finished points by the first objective, each once."""
+def _leading(trials: Sequence[Told], objectives: Sequence[str]) -> list[Told]:
+    """The best points by the first objective, each once: the most carefully measured first."""
     better = OBJECTIVES[objectives[0]].better == "maximize"
-    whole = [t for t in trials if t.state == "complete" and t.feasible and t.level == levels - 1]
-    ordered = sorted(whole, key=lambda t: (-t.values[0] if better else t.values[0], t.number))
-    seen: dict[tuple[tuple[str, Value], ...], Tell] = {}
+    whole = [t for t in trials if t.state in _FINISHED and t.feasible and t.values]
+    ordered = sorted(whole, key=lambda t: (-t.level, -t.values[0] if better else t.values[0], t.number))
+    seen: dict[tuple[tuple[str, Value], ...], Told] = {}
     for trial in ordered:
         seen.setdefault(tuple(sorted(trial.point.items())), trial)
     return list(seen.values())[:CHOICES]
 
 
-def _chosen(search: Search, top: Sequence[Tell], workers: int) -> Tell | None:
-    """The best of those that lead, on other seeds; the objective that was searched for decides there too."""
-    if len(top) < 2:
-        return top[0] if top else None
-    cases = search.cohorts.choosing
+def _chosen(search: Search, top: Sequence[Told], workers: int) -> tuple[Told | None, Point]:
+    """The best of those that lead, on other seeds, and its point without what brings nothing."""
+    cases, name = search.cohorts.choosing, search.objectives[0]
+    if not top:
+        return None, {}
     basis = basis_of(search.space, cases, workers)
-    weights, name = [case.weight for case in cases], search.objectives[0]
+    weights = [case.weight for case in cases]
     scored = []
     for trial in top:
         there = measured(search.space, cases, basis.marks, trial.point, workers)
-        if any(value > 0.0 for value in excess_of(there, basis.here).values()):
-            continue
-        scored.append((OBJECTIVES[name].of(weights, ratios(there, basis.here), there), trial))
+        if not any(value > 0.0 for value in excess_of(there, basis.here).values()):
+            scored.append((OBJECTIVES[name].of(weights, ratios(there, basis.here), there), trial, there))
     if not scored:
-        return None
+        return None, {}
     pick = max if OBJECTIVES[name].better == "maximize" else min
-    return pick(scored, key=lambda pair: pair[0])[1]
+    _, best, there = pick(scored, key=lambda one: one[0])
+    if search.space.policy is not None or name not in GAINS:
+        return best, best.point
+    return best, _plain(search, best.point, (there, basis, workers))
+
+
+def _plain(search: Search, point: Point, known: tuple[Sequence[Measured], Basis, int]) -> Point:
+    """Each setting back to today's unless that is surely worse: what brings nothing is not recommended."""
+    there, basis, workers = known
+    cases, now = search.cohorts.choosing, search.space.now()
+    for d in search.space.dimensions:
+        if d.name not in point or point[d.name] == now.get(d.name) or d.name not in now:
+            continue
+        wish = {**point, d.name: now[d.name]}
+        hanging = {
+            o.name for o in search.space.dimensions if o.only_if is not None and wish.get(o.only_if[0]) != o.only_if[1]
+        }
+        wish = {name: value for name, value in wish.items() if name not in hanging}
+        plainer = measured(search.space, cases, basis.marks, wish, workers)
+        gap = central(ratios(plainer, there), [case.weight for case in cases], doubt=False)
+        if gap.high >= 0.0 and not any(v > 0.0 for v in excess_of(plainer, basis.here).values()):
+            point, there = wish, plainer
+    return point
 
 
 def compared(name: str, search: Search, point: Point, basis: Basis, workers: int) -> Compared:
@@ -213,16 +240,16 @@ def default_of(space: Space) -> Point | None:
     return {SPLIT: min(split.values, key=lambda v: abs(float(v) - middle))}
 
 
-def _searched(best: Tell, job: Job, finished: Sequence[FrozenTrial], doubt: bool) -> Interval:
+def _searched(best: Told, job: Job, finished: Sequence[FrozenTrial], doubt: bool) -> Interval:
     trial = next(t for t in finished if t.number == best.number)
-    weights = [job.problem.cases[i].weight for i in job.problem.levels[-1]]
+    weights = [job.problem.cases[i].weight for i in job.problem.levels[best.level]]
     return central(trial.user_attrs["ratios"], weights, doubt)
 
 
-def _settings(space: Space, best: Tell, finished: Sequence[FrozenTrial]) -> tuple[Setting, ...]:
+def _settings(space: Space, best: Told, point: Point, finished: Sequence[FrozenTrial]) -> tuple[Setting, ...]:
     """The point value by value, with the ends of what does as well: points whose cases differ by no more than noise."""
     own = next(t for t in finished if t.number == best.number).user_attrs["ratios"]
-    alike = [best.point]
+    alike = [best.point, point]
     for trial in finished:
         logs = trial.user_attrs.get("ratios", ())
         if trial.state is TrialState.COMPLETE and len(logs) == len(own) > 1:
@@ -232,10 +259,10 @@ def _settings(space: Space, best: Tell, finished: Sequence[FrozenTrial]) -> tupl
     found = []
     for d in space.dimensions:
         values = [float(p[d.name]) for p in alike if d.name in p]
-        whole = d.whole or isinstance(best.point.get(d.name), int)
-        low, high = (min(values), max(values)) if len(alike) > 1 and values else (None, None)
+        whole = d.whole or isinstance(point.get(d.name), int)
+        low, high = (min(values), max(values)) if values else (None, None)
         ends = (int(v) if whole and v is not None else v for v in (low, high))
-        found.append(Setting(d.name, d.now, best.point.get(d.name), *ends))
+        found.append(Setting(d.name, d.now, point.get(d.name), *ends))
     return tuple(found)
 
 

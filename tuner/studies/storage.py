@@ -9,7 +9,8 @@ import json
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import wraps
@@ -29,7 +30,7 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
-from tuner.errors import ConfigError
+from tuner.errors import ConfigError, SourceError
 from tuner.studies.objectives import Better
 from tuner.studies.samplers import pruner_of, sampler_of
 from tuner.studies.space import Point, Space
@@ -123,6 +124,18 @@ def opened(where: Where) -> BaseStorage:
     except (OptunaError, SQLAlchemyError, OSError) as error:
         raise ConfigError(f"--storage {shown(where.url)}: cannot be opened: {first_line(error)}") from None
     return get_storage(backend)
+
+
+@contextmanager
+def speaking(where: Where) -> Iterator[None]:
+    """Turns a database's own complaints into one sentence."""
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError) as error:
+        raise SourceError(
+            f"--storage {shown(where.url)}: {first_line(error)}; nothing that is finished is lost, and the same "
+            "command goes on with the study"
+        ) from None
 
 
 def shown(url: str) -> str:
@@ -220,7 +233,7 @@ class Ledger:
     def take(self) -> optuna.trial.Trial | None:
         """The next slot, running and ours from now on; None: no slot waits."""
         for waiting in self.trials(TrialState.WAITING):
-            ident = self.storage.get_trial_id_from_study_id_trial_number(self.study_id, waiting.number)
+            ident = self._ident(waiting.number)
             try:
                 ours = self.storage.set_trial_state_values(ident, TrialState.RUNNING)
             except UpdateFinishedTrialError:
@@ -231,23 +244,35 @@ class Ledger:
 
     def retake(self, timeout_s: float) -> None:
         """Slots whose worker is gone wait anew, once; so does one that was taken and never heard of."""
-        study = self.study()
+        running = self.trials(TrialState.RUNNING)
+        if not running:
+            return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fail_stale_trials(study)
-        for trial in self.trials(TrialState.RUNNING):
+            fail_stale_trials(self.study())
+        for trial in running:
             began = trial.datetime_start
             if began is not None and datetime.now() - began > timedelta(seconds=2.0 * timeout_s):  # noqa: DTZ005
-                self._lost(study, trial)
+                self.lost(trial.number)
 
-    def _lost(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        ident = self.storage.get_trial_id_from_study_id_trial_number(self.study_id, trial.number)
+    def lost(self, number: int) -> None:
+        """Fails a running slot, which then waits anew, once."""
         try:
-            failed = self.storage.set_trial_state_values(ident, TrialState.FAIL)
+            failed = self.storage.set_trial_state_values(self._ident(number), TrialState.FAIL)
         except UpdateFinishedTrialError:
             return
         if failed:
-            RetryHeartbeatStaleTrialCallback(max_retry=1)(study, trial)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                again = RetryHeartbeatStaleTrialCallback(max_retry=1)
+            again(self.study(), self.storage.get_trial(self._ident(number)))
+
+    def beat(self, number: int) -> None:
+        """This slot's worker is alive."""
+        self.storage.record_heartbeat(self._ident(number))  # type: ignore[attr-defined]
+
+    def _ident(self, number: int) -> int:
+        return self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)
 
     def counts(self) -> Counter[TrialState]:
         return Counter(trial.state for trial in self.trials())

@@ -1,15 +1,19 @@
 """Workers: take a slot, measure it level by level, hand it back. As many as there are cores, here or elsewhere."""
 
+import multiprocessing
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.storages import BaseStorage
 from optuna.trial import Trial, TrialState
 
+from tuner.errors import TunerError
 from tuner.studies.apart import Apart, TrialFailed
 from tuner.studies.objectives import Measured, excess_of, ratios, values_of
 from tuner.studies.samplers import quiet, resource
@@ -44,18 +48,19 @@ class Job:
 
 
 Tell = Callable[[Ledger], None]
+Leave = Callable[[], bool]
+"""Whether a worker is to stop after its slot."""
 
 
-def work(job: Job, tell: Tell | None = None) -> None:
+def work(job: Job, tell: Tell | None = None, leave: Leave | None = None) -> None:
     """Works until no slot waits and none is under way elsewhere."""
     quiet()
-    storage = opened(job.where)
-    ledger = Ledger(storage, job.where.study, job.chooser)
+    ledger = Ledger(opened(job.where), job.where.study, job.chooser)
     with Apart(job.problem, job.basis.marks, job.timeout_s) as apart:
-        while True:
+        while leave is None or not leave():
             trial = ledger.take()
             if trial is not None:
-                _done(trial, job, apart, storage)
+                _done(trial, job, apart, ledger)
             elif not ledger.trials(TrialState.RUNNING, TrialState.WAITING):
                 return
             else:
@@ -65,16 +70,19 @@ def work(job: Job, tell: Tell | None = None) -> None:
                 tell(ledger)
 
 
-def _done(trial: Trial, job: Job, apart: Apart, storage: BaseStorage) -> None:
+def _done(trial: Trial, job: Job, apart: Apart, ledger: Ledger) -> None:
     """Measures one slot and hands it back, whatever becomes of it."""
     study = trial.study
-    with _beating(trial, job, storage), suppress(UpdateFinishedTrialError):  # too late: somebody else has it
+    with _beating(trial, job, ledger), suppress(UpdateFinishedTrialError):  # too late: somebody else has it
         try:
             tried = _tried(trial, job, apart)
         except TrialFailed as error:
             trial.set_user_attr("why", str(error))
             study.tell(trial, state=TrialState.FAIL)
             return
+        except KeyboardInterrupt:
+            ledger.lost(trial.number)
+            raise
         for name in CONSTRAINTS:
             trial.set_constraint(name, tried.excess.get(name, 0.0))
         for name, value in tried.notes.items():
@@ -138,17 +146,14 @@ def _sides(
 
 
 @contextmanager
-def _beating(trial: Trial, job: Job, storage: BaseStorage) -> Iterator[None]:
+def _beating(trial: Trial, job: Job, ledger: Ledger) -> Iterator[None]:
     """The trial's heartbeat, from the moment it is ours until it is handed back."""
-    over = threading.Event()
-    number = trial.number
-    study_id = storage.get_study_id_from_name(job.where.study)
-    ident = storage.get_trial_id_from_study_id_trial_number(study_id, number)
+    over, number = threading.Event(), trial.number
 
     def beat() -> None:
         while True:
             with suppress(Exception):  # a missed beat is made up for by the next
-                storage.record_heartbeat(ident)  # type: ignore[attr-defined]
+                ledger.beat(number)
             if over.wait(job.where.heartbeat_s):
                 return
 
@@ -159,3 +164,56 @@ def _beating(trial: Trial, job: Job, storage: BaseStorage) -> Iterator[None]:
     finally:
         over.set()
         heart.join(timeout=job.where.heartbeat_s)
+
+
+# ---- several on this machine ----
+
+
+RESPAWNS = 3
+"""A worker that dies is replaced so often, each time it was one of many."""
+
+
+def crew(count: int) -> Callable[[Job, Tell | None], None]:
+    """`count` processes that work together, watched from here."""
+
+    def together(job: Job, tell: Tell | None) -> None:
+        quiet()
+        ledger = Ledger(opened(job.where), job.where.study, job.chooser)
+        members = [_started(job) for _ in range(count)]
+        spare = RESPAWNS * count
+        try:
+            while any(member.is_alive() for member in members):
+                members[0].join(POLL_S)
+                fallen = [i for i, member in enumerate(members) if member.exitcode not in (None, 0)]
+                for i in fallen[:spare]:
+                    members[i], spare = _started(job), spare - 1
+                if tell is not None:
+                    tell(ledger)
+        finally:
+            for member in members:
+                member.terminate()
+        if ledger.trials(TrialState.WAITING):
+            raise WorkersLostError("its workers died one after another; the same command goes on with the study")
+
+    return together
+
+
+class WorkersLostError(TunerError):
+    """Nobody is left to work."""
+
+
+def _started(job: Job) -> BaseProcess:
+    member = multiprocessing.get_context("spawn").Process(target=_member, args=(job, os.getpid()))
+    member.start()
+    return member
+
+
+def _member(job: Job, parent: int) -> None:
+    """One of several: leaves when whoever started it is gone."""
+    try:
+        work(job, leave=lambda: os.getppid() != parent)
+    except KeyboardInterrupt:
+        return
+    except Exception as error:
+        sys.stderr.write(f"a worker of study {job.where.study!r} ended: {type(error).__name__}: {str(error)[:200]}\n")
+        sys.exit(1)
