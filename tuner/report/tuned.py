@@ -20,6 +20,7 @@ from tuner.studies.storage import DONE, Ledger, shown
 from tuner.version import VERSION
 
 HEAD = ("setting", "now", "found", "does as well")
+COMPARED = ("compared", "gain", "staleness", "waste", "bounds")
 LEARNING_NOTE = "is learned from: what that does to learning, no simulation here prices"
 """Ends a sentence on a setting that changes what is trained."""
 
@@ -80,7 +81,7 @@ def render(told: Tuned) -> str:
     lines = [f"{headline(told)}", ""]
     if o.best is not None:
         lines += [*table(HEAD, [cells(s) for s in o.settings if s.name != LIMITED]), ""]
-        lines += [*table(("compared", "gain", "staleness", "waste", "bounds"), comparisons(o)), ""]
+        lines += [*table(COMPARED, comparisons(o)), ""]
     if o.front:
         lines += [*table(front_head(o), front_rows(o)), ""]
     if o.importances:
@@ -142,14 +143,14 @@ def front_rows(o: Outcome) -> list[tuple[str, ...]]:
     return [
         (
             str(t.number),
-            *(_value(name, v) for name, v in zip(o.objectives, t.values, strict=True)),
+            *(told_value(name, v) for name, v in zip(o.objectives, t.values, strict=True)),
             *(written(t.point.get(d.name)) for d in o.space),
         )
         for t in ordered
     ]
 
 
-def _value(name: str, value: float) -> str:
+def told_value(name: str, value: float) -> str:
     return f"{value:+.1%}" if name in ("useful", "worst") else figure(value)
 
 
@@ -231,7 +232,7 @@ def teller(progress: Progress, saying: Saying, objective: str, trials: int) -> C
     def tell(ledger: Ledger) -> None:
         done = ledger.trials(*DONE)
         kept = [t.values[0] for t in done if t.state is DONE[0] and t.values and not broken(t.constraints)]
-        saying.best = None if not kept else _value(objective, pick(kept))
+        saying.best = None if not kept else told_value(objective, pick(kept))
         progress(len(done), trials)
 
     return tell
