@@ -1,0 +1,85 @@
+"""Static settings: does a study find what exhaustive search finds, in a tenth of its evaluations?
+
+    python -m benchmarks.tuning [SCENARIO] [--seeds N]
+
+Every point of the lattice is simulated on the cases of the search; then studies of a tenth as many trials, each with
+another seed, look for the best. Regret: how much worse than the optimum their choice is, by the same table.
+"""
+
+import argparse
+import itertools
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tuner.scenario_files import load
+from tuner.studies.cases import Cohorts, of_stories
+from tuner.studies.finding import Search, basis_of, measured, prepared, run
+from tuner.studies.knobs import JobFacts, space_of
+from tuner.studies.objectives import central, excess_of, ratios
+from tuner.studies.outcome import outcome_of
+from tuner.studies.space import Point, Space
+from tuner.studies.storage import Where
+
+SCENARIO = Path(__file__).parents[1] / "tests" / "data" / "tuning" / "lopsided.toml"
+SHARE = 0.1
+
+Table = dict[tuple[tuple[str, object], ...], tuple[float, list[float], bool]]
+
+
+def points_of(space: Space) -> Iterator[Point]:
+    """Every point of a lattice without conditions."""
+    names = [d.name for d in space.dimensions]
+    for values in itertools.product(*(d.values for d in space.dimensions)):
+        yield dict(zip(names, values, strict=True))
+
+
+def exhausted(space: Space, cohorts: Cohorts) -> Table:
+    """(gain, logarithms case by case, keeps all bounds) of every point."""
+    cases = cohorts.searching
+    basis = basis_of(space, cases, 1)
+    table: Table = {}
+    for point in points_of(space):
+        there = measured(space, cases, basis.marks, point, 1)
+        logs = ratios(there, basis.here)
+        kept = not any(value > 0.0 for value in excess_of(there, basis.here).values())
+        table[key(point)] = (central(logs, [1.0] * len(logs), doubt=False).mean, logs, kept)
+    return table
+
+
+def key(point: Point) -> tuple[tuple[str, object], ...]:
+    return tuple(sorted(point.items()))
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.tuning")
+    parser.add_argument("scenario", nargs="?", default=str(SCENARIO))
+    parser.add_argument("--seeds", type=int, default=5)
+    asked = parser.parse_args(arguments)
+    scenario = load(asked.scenario).scenario
+    space = space_of(JobFacts(scenario.topology, scenario.setpoints, scenario.bounds, scenario.stations))
+    stories = [(Path(asked.scenario).stem, scenario)]
+    began = time.monotonic()
+    table = exhausted(space, of_stories(stories, 3))
+    best, (gain, logs, _) = max(((k, v) for k, v in table.items() if v[2]), key=lambda pair: pair[1][0])
+    trials = int(SHARE * len(table))
+    whole = 3 * len(table)
+    print(f"exhaustive: {len(table)} points, {whole} runs, best {dict(best)} {gain:+.1%}, {time.monotonic() - began:.0f} s")
+    for seed in range(asked.seeds):
+        search = Search(of_stories(stories, 3), space, trials=trials, seed=seed)
+        with tempfile.TemporaryDirectory() as folder:
+            job = prepared(search, Where(f"sqlite:///{folder}/s.db", "s"))
+            outcome = outcome_of(search, job, run(job))
+        found = table[key({**space.now(), **outcome.point})]
+        loss = central([a - b for a, b in zip(found[1], logs, strict=True)], [1.0] * len(logs), doubt=False)
+        told = f"regret {-loss.mean:.2%} ({-loss.high:.2%}..{-loss.low:.2%})"
+        print(
+            f"seed {seed}: {trials} trials ({trials / len(table):.0%}), {outcome.simulations} runs "
+            f"({outcome.simulations / whole:.1%}), found {dict(outcome.point)} {found[0]:+.1%}, {told}, kept {found[2]}"
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
