@@ -11,9 +11,10 @@ import itertools
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from simulators.scenario import Scenario
 from tuner.scenario_files import load
 from tuner.studies.cases import Cohorts, of_stories
 from tuner.studies.finding import Search, basis_of, measured, prepared, run
@@ -63,22 +64,26 @@ def main(arguments: list[str]) -> None:
     stories = [(Path(asked.scenario).stem, scenario)]
     began = time.monotonic()
     table = exhausted(space, of_stories(stories, 3))
+    print(f"exhaustive: {len(table)} points, {3 * len(table)} runs, {time.monotonic() - began:.0f} s", flush=True)
+    for seed in range(asked.seeds):
+        print(searched(stories, space, table, seed), flush=True)
+
+
+def searched(stories: Sequence[tuple[str, Scenario]], space: Space, table: Table, seed: int) -> str:
+    """One study of a tenth of the lattice, held against the table."""
     best, (gain, logs, _) = max(((k, v) for k, v in table.items() if v[2]), key=lambda pair: pair[1][0])
     trials = int(SHARE * len(table))
-    whole = 3 * len(table)
-    print(f"exhaustive: {len(table)} points, {whole} runs, best {dict(best)} {gain:+.1%}, {time.monotonic() - began:.0f} s")
-    for seed in range(asked.seeds):
-        search = Search(of_stories(stories, 3), space, trials=trials, seed=seed)
-        with tempfile.TemporaryDirectory() as folder:
-            job = prepared(search, Where(f"sqlite:///{folder}/s.db", "s"))
-            outcome = outcome_of(search, job, run(job))
-        found = table[key({**space.now(), **outcome.point})]
-        loss = central([a - b for a, b in zip(found[1], logs, strict=True)], [1.0] * len(logs), doubt=False)
-        told = f"regret {-loss.mean:.2%} ({-loss.high:.2%}..{-loss.low:.2%})"
-        print(
-            f"seed {seed}: {trials} trials ({trials / len(table):.0%}), {outcome.simulations} runs "
-            f"({outcome.simulations / whole:.1%}), found {dict(outcome.point)} {found[0]:+.1%}, {told}, kept {found[2]}"
-        )
+    search = Search(of_stories(stories, 3), space, trials=trials, seed=seed)
+    with tempfile.TemporaryDirectory() as folder:
+        job = prepared(search, Where(f"sqlite:///{folder}/s.db", "s"))
+        outcome = outcome_of(search, job, run(job))
+    found = table[key({**space.now(), **outcome.point})]
+    loss = central([a - b for a, b in zip(found[1], logs, strict=True)], [1.0] * len(logs), doubt=False)
+    share = outcome.simulations / (3 * len(table))
+    return (
+        f"seed {seed}: {trials} trials, {outcome.simulations} runs ({share:.1%}): {outcome.point} {found[0]:+.1%}, "
+        f"the optimum {dict(best)} {gain:+.1%}, regret {-loss.mean:.2%} ({-loss.high:.2%}..{-loss.low:.2%})"
+    )
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from tuner.report.progress import Progress
 from tuner.scenario_files import load
 from tuner.studies.cases import BLOCK, PER_STUDY, Cohorts, of_draws, of_stories
 from tuner.studies.knobs import USUAL, JobFacts, parameters_of, space_of
+from tuner.studies.objectives import OBJECTIVES
 from tuner.studies.space import Space
 
 if TYPE_CHECKING:
@@ -101,6 +102,9 @@ def _check(wish: Wish) -> None:
             raise ConfigError(f"{name} {number}: at least 1")
     if not 0 <= wish.seed < BLOCK // PER_STUDY:
         raise ConfigError(f"--seed {wish.seed}: must be from 0 to {BLOCK // PER_STUDY - 1}")
+    for name in wish.objectives:
+        if name not in OBJECTIVES:
+            raise ConfigError(f"--objective {name}: unknown; known: {', '.join(OBJECTIVES)}")
     if (wish.source is None) == (not wish.scenarios):
         raise ConfigError("name what to search on: either --scenario FILE|DIR|NAME or --from SOURCE")
 

@@ -227,9 +227,8 @@ def _gains(ident: str, there: Compared, width: int) -> str:
     for i, (name, gain) in enumerate(cases):
         y = 34 + ROW * i
         body.append(f'<text x="{NAMES - 8}" y="{y + 4}" text-anchor="end">{escape(_cut(name))}</text>')
-        body.append(
-            f'<circle class="t{WHOLE}" cx="{at(gain)}" cy="{y}" r="4"><title>{escape(name)}: {gain:+.1%}</title></circle>'
-        )
+        tip = f"<title>{escape(name)}: {gain:+.1%}</title>"
+        body.append(f'<circle class="t{WHOLE}" cx="{at(gain)}" cy="{y}" r="4">{tip}</circle>')
     return _svg(ident, width, bottom + 10, body)
 
 

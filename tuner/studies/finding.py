@@ -58,7 +58,8 @@ def prepared(search: Search, where: Where, workers: int = 1) -> Job:
     if sampler == "auto":
         sampler = usual(search.space, len(search.objectives), search.trials)
     checked(sampler, search.space, len(search.objectives))
-    chooser = Chooser(sampler, search.space, search.seed, len(problem.levels))
+    by_model = not problem.cases[0].simulated
+    chooser = Chooser(sampler, search.space, search.seed, len(problem.levels), by_model)
     storage = opened(where)
     directions = [OBJECTIVES[name].better for name in search.objectives]
     created = begun(storage, where.study, definition_of(search, problem), directions)
@@ -81,9 +82,6 @@ def _ready(ledger: Ledger) -> bool:
 
 def problem_of(search: Search) -> Problem:
     """The cases of all levels of care, each level a part of the next where it can be."""
-    for name in search.objectives:
-        if name not in OBJECTIVES:
-            raise ConfigError(f"--objective {name}: unknown; known: {', '.join(OBJECTIVES)}")
     if search.space.policy is None and "moves" in search.objectives:
         raise ConfigError("--objective moves: settings that stand still make none; tune a policy: --policy NAME")
     cases = search.cohorts.searching

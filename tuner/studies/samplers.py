@@ -10,8 +10,10 @@
 `cmaes` (intervals only, 8 dimensions or more, 500 trials or more) and `gp` (under 100 costly trials) are there for
 those who ask: neither knows what a pruned trial was worth, and each needs a library of its own.
 
-The pruner is successive halving over levels of care (the model's word, then few cases, then all): asynchronous, so that
-no worker waits, and by rank, so that a level need only order points as the next one does.
+Levels of care: the model's word where there is one, then few cases, then all. A point that the model puts far behind
+what it says of others is not simulated: by its error, not by rank, since it is wrong by some percent and free. Between
+levels of simulation the pruner is successive halving: asynchronous, so that no worker waits, and by rank, so that a
+level need only order points as the next one does.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,13 +23,17 @@ import optuna
 from optuna.pruners import BasePruner, NopPruner, SuccessiveHalvingPruner
 from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GPSampler, NSGAIISampler, RandomSampler
 from optuna.samplers import TPESampler as Tpe
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial
 
 from simulators.streams import seed_key
 from tuner.errors import ConfigError
 from tuner.studies.space import Space
 
-FACTOR = 4
-"""One of so many points of a level goes on to the next."""
+FACTOR = 3
+"""One of so many simulated points of a level goes on to the next."""
+MODEL_ERROR_FRAC = 0.15
+"""What the model says of a gain is off by up to so much: published jobs and shipped scenarios (docs/validation.md)."""
 FRONT_TRIALS = 500
 """From here on a front of several objectives is left to NSGA-II."""
 STARTUP = 10
@@ -79,10 +85,25 @@ SAMPLERS: Mapping[str, Callable[[Space, int], BaseSampler]] = {
 }
 
 
-def pruner_of(levels: int) -> BasePruner:
-    if levels < 2:
-        return NopPruner()
-    return SuccessiveHalvingPruner(min_resource=1, reduction_factor=FACTOR)
+class Careful(BasePruner):
+    """Gives up what the model puts far behind, then by rank."""
+
+    def __init__(self, by_model: bool) -> None:
+        self._by_model = by_model
+        self._halving = SuccessiveHalvingPruner(min_resource=resource(int(by_model)), reduction_factor=FACTOR)
+
+    def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
+        if not self._by_model or trial.last_step != resource(0):
+            return self._halving.prune(study, trial)
+        sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
+        words = [t.intermediate_values.get(resource(0)) for t in study.get_trials(deepcopy=False)]
+        best = max((sign * word for word in words if word is not None), default=0.0)
+        own = sign * trial.intermediate_values[resource(0)]
+        return bool(own < best - MODEL_ERROR_FRAC * abs(1.0 + best if sign > 0.0 else best))
+
+
+def pruner_of(levels: int, by_model: bool) -> BasePruner:
+    return NopPruner() if levels < 2 else Careful(by_model)
 
 
 def resource(level: int) -> int:

@@ -28,7 +28,7 @@ from optuna.storages import (
 )
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from tuner.errors import ConfigError, SourceError
 from tuner.studies.objectives import Better
@@ -64,13 +64,15 @@ class Chooser:
     space: Space
     seed: int
     levels: int
+    by_model: bool = False
+    """The first level is the model's word."""
 
 
 def _patient(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
     again = retry(
         retry=retry_if_exception_type((StorageInternalError, SQLAlchemyError)),
         stop=stop_after_delay(PATIENCE_S),
-        wait=wait_exponential_jitter(initial=0.1, max=5.0),
+        wait=wait_exponential(multiplier=0.1, max=5.0),
         reraise=True,
     )
 
@@ -210,7 +212,7 @@ class Ledger:
             study_name=self.name,
             storage=self.storage,
             sampler=_sampler(c, number),
-            pruner=pruner_of(c.levels),
+            pruner=pruner_of(c.levels, c.by_model),
         )
 
     def attr(self, key: str) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from policies.control import HoldCode
 from policies.objective import SECONDS_PER_HOUR
 from policies.settings import gpus
 from simulators.analytic import AnalyticModel
@@ -191,6 +192,9 @@ def _controlled(case: Case, mark: Mark, policy: str, parameters: Mapping[str, fl
     """The story under a control law, to the goal."""
     task = Task(case.name, case.scenario, policy, case.seed, goal=mark.goal, ends_s=mark.ends_s)
     run = controlled(replace(task, parameters=tuple(sorted(parameters.items()))))
+    faults = run.holds.get(HoldCode.FAULT, 0)
+    if faults:  # the loop makes holds of them, so that no job suffers; a study is told
+        raise RuntimeError(f"the policy failed at {faults} of its ticks on {case.key}")
     hours = run.seconds * _gpus(case.scenario) / SECONDS_PER_HOUR
     ages = [p.staleness for p in run.points]
     return Measured(
