@@ -96,7 +96,8 @@ class Careful(BasePruner):
         if not self._by_model or trial.last_step != resource(0):
             return self._halving.prune(study, trial)
         sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
-        words = [t.intermediate_values.get(resource(0)) for t in study.get_trials(deepcopy=False)]
+        kept = [t for t in study.get_trials(deepcopy=False) if not any(v > 0.0 for v in t.constraints.values())]
+        words = [t.intermediate_values.get(resource(0)) for t in kept]
         best = max((sign * word for word in words if word is not None), default=0.0)
         own = sign * trial.intermediate_values[resource(0)]
         return bool(own < best - MODEL_ERROR_FRAC * abs(1.0 + best if sign > 0.0 else best))

@@ -9,12 +9,12 @@ import json
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from inspect import getmembers, ismethod
+from typing import Any
 
 import optuna
 from optuna.exceptions import DuplicatedStudyError, OptunaError, StorageInternalError, UpdateFinishedTrialError
@@ -42,9 +42,6 @@ PATIENCE_S = 120.0
 DEFINITION, BASIS, READY = "equipoise:definition", "equipoise:basis", "equipoise:ready"
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 
 @dataclass(frozen=True, slots=True)
 class Where:
@@ -68,36 +65,22 @@ class Chooser:
     """The first level is the model's word."""
 
 
-def _patient(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+def _patient(storage: BaseStorage) -> BaseStorage:
+    """The same storage, every call of which waits for a database that is gone for a while."""
     again = retry(
         retry=retry_if_exception_type((StorageInternalError, SQLAlchemyError)),
         stop=stop_after_delay(PATIENCE_S),
         wait=wait_exponential(multiplier=0.1, max=5.0),
         reraise=True,
     )
+    for name, method in getmembers(storage, ismethod):
+        if name in CALLS:
+            setattr(storage, name, again(method))
+    return storage
 
-    found: Callable[Concatenate[Any, P], R] = wraps(method)(again(method))
-    return found
 
-
-class PatientStorage(RDBStorage):
-    """Optuna's storage, which waits for a database that is gone for a while."""
-
-    get_all_trials = _patient(RDBStorage.get_all_trials)
-    get_trial = _patient(RDBStorage.get_trial)
-    get_best_trial = _patient(RDBStorage.get_best_trial)
-    get_study_id_from_name = _patient(RDBStorage.get_study_id_from_name)
-    get_study_name_from_id = _patient(RDBStorage.get_study_name_from_id)
-    get_study_directions = _patient(RDBStorage.get_study_directions)
-    get_study_user_attrs = _patient(RDBStorage.get_study_user_attrs)
-    get_study_system_attrs = _patient(RDBStorage.get_study_system_attrs)
-    set_study_user_attr = _patient(RDBStorage.set_study_user_attr)
-    set_trial_param = _patient(RDBStorage.set_trial_param)
-    set_trial_state_values = _patient(RDBStorage.set_trial_state_values)
-    set_trial_intermediate_value = _patient(RDBStorage.set_trial_intermediate_value)
-    set_trial_user_attr = _patient(RDBStorage.set_trial_user_attr)
-    set_trial_system_attr = _patient(RDBStorage.set_trial_system_attr)
-    record_heartbeat = _patient(RDBStorage.record_heartbeat)
+CALLS = {name for name in vars(BaseStorage) if not name.startswith("_")} | {"record_heartbeat", "_get_stale_trial_ids"}
+"""What studies ask of a storage."""
 
 
 def opened(where: Where) -> BaseStorage:
@@ -110,7 +93,7 @@ def opened(where: Where) -> BaseStorage:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            backend = PatientStorage(
+            backend = RDBStorage(
                 url,
                 engine_kwargs=kwargs,
                 heartbeat_interval=where.heartbeat_s,
@@ -125,7 +108,7 @@ def opened(where: Where) -> BaseStorage:
         raise ConfigError(f"--storage {shown(where.url)}: {error}; pip install 'equipoise[postgres]'") from None
     except (OptunaError, SQLAlchemyError, OSError) as error:
         raise ConfigError(f"--storage {shown(where.url)}: cannot be opened: {first_line(error)}") from None
-    return get_storage(backend)
+    return _patient(get_storage(backend))
 
 
 @contextmanager
