@@ -93,17 +93,25 @@ def _watched(job: Job, tell: Tell | None) -> None:
         if tell is not None:
             tell(ledger)
         time.sleep(POLL_S)
-        ledger.retake(len(job.problem.levels) * job.timeout_s)
+        ledger.retake()
 
 
 def _demand_alike(member: Any) -> None:
     """A worker that left by itself has done its work; one that is of another version ends the study's run."""
     try:
         why = ray.get(member)
+    except ray.exceptions.RayTaskError as error:
+        raise TunerError(
+            f"a worker on the cluster failed: {_last_line(error)}; equipoise must be on every node"
+        ) from None
     except ray.exceptions.RayError:
         return  # its node is gone, or it was killed: its slot waits again when its heart has stopped
     if why is not None:
         raise TunerError(why)
+
+
+def _last_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1][:200]
 
 
 def _member(job: Job, demanded: Versions) -> str | None:

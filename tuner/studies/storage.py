@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from inspect import getmembers, ismethod
 from typing import Any
 
@@ -219,6 +218,7 @@ class Ledger:
         """The next slot, running and ours from now on; None: no slot waits."""
         for waiting in self.trials(TrialState.WAITING):
             ident = self._ident(waiting.number)
+            self.beat(waiting.number)  # before it runs: a worker that dies right here is noticed, too
             try:
                 ours = self.storage.set_trial_state_values(ident, TrialState.RUNNING)
             except UpdateFinishedTrialError:
@@ -227,18 +227,13 @@ class Ledger:
                 return optuna.trial.Trial(self.study(waiting.number), ident)
         return None
 
-    def retake(self, timeout_s: float) -> None:
-        """Slots whose worker is gone wait anew, once; so does one that was taken and never heard of."""
-        running = self.trials(TrialState.RUNNING)
-        if not running:
+    def retake(self) -> None:
+        """Slots whose heart has stopped wait anew, once."""
+        if not self.trials(TrialState.RUNNING):
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fail_stale_trials(self.study())
-        for trial in running:
-            began = trial.datetime_start
-            if began is not None and datetime.now() - began > timedelta(seconds=2.0 * timeout_s):  # noqa: DTZ005
-                self.lost(trial.number)
 
     def lost(self, number: int) -> None:
         """Fails a running slot, which then waits anew, once."""

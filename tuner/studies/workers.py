@@ -65,7 +65,7 @@ def work(job: Job, tell: Tell | None = None, leave: Leave | None = None) -> None
                 return
             else:
                 time.sleep(POLL_S)
-            ledger.retake(len(job.problem.levels) * job.timeout_s)
+            ledger.retake()
             if tell is not None:
                 tell(ledger)
 
