@@ -83,7 +83,7 @@ def _imported(path: str) -> Policy:
         raise ConfigError(f"policy {path}: {error}; it must be on PYTHONPATH") from None
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"policy {path}: {module} makes no {name} without arguments ({error})") from None
-    if not is_dataclass(made) or not callable(getattr(made, "decide", None)):
+    if not (is_dataclass(type(made)) and callable(getattr(made, "decide", None))):
         raise ConfigError(f"policy {path}: must be a frozen dataclass with decide(view); docs/tuning.md shows one")
     found: Policy = made
     return found

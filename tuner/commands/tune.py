@@ -16,9 +16,10 @@ from simulators.scenario import Scenario
 from tuner.charter import policy_named
 from tuner.commands.base import Ask, read
 from tuner.errors import ConfigError
+from tuner.evaluation.tasks import QUICK, sized
 from tuner.report.progress import Progress
 from tuner.scenario_files import load
-from tuner.studies.cases import BLOCK, PER_STUDY, Cohorts, of_draws, of_stories
+from tuner.studies.cases import BLOCK, PER_STUDY, Cohorts, lightest, of_draws, of_stories
 from tuner.studies.knobs import USUAL, JobFacts, parameters_of, space_of
 from tuner.studies.objectives import OBJECTIVES
 from tuner.studies.space import Space
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 STORAGE = "sqlite:///equipoise-studies.db"
 TRIALS, SEEDS, POLICY_SEEDS = 100, 3, 1
 """Without a stated number."""
+MOST_STORIES = 15
+"""A policy is searched on no more scenarios than two thirds of these, the lightest; all others are held out."""
 PARAMETERS = "policy"
 """The knob that stands for all parameters of `--policy`."""
 
@@ -142,7 +145,15 @@ def _stories(wish: Wish) -> tuple[Cohorts, JobFacts, str]:
     first = named[0][1]
     facts = JobFacts(first.topology, first.setpoints, first.bounds, first.stations)
     place = ",".join(name for name, _ in named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
-    return of_stories(named, seeds, wish.seed, apart), facts, place
+    if wish.policy is None:
+        return of_stories(named, seeds, wish.seed, apart), facts, place
+    cut, cut_apart = ([(name, sized(s, QUICK)) for name, s in stories] for stories in (named, apart))
+    light, heavy = lightest(cut, MOST_STORIES)
+    if heavy and not apart:
+        seen = of_stories(light, seeds, wish.seed)
+        kept = {case.name for case in seen.searching}
+        light, cut_apart = [s for s in light if s[0] in kept], [s for s in cut if s[0] not in kept]
+    return of_stories(light if not apart else cut, seeds, wish.seed, cut_apart), facts, place
 
 
 def _named(words: Sequence[str], option: str) -> list[tuple[str, Scenario]]:

@@ -80,7 +80,10 @@ def _history(o: Outcome) -> Picture | None:
     dots = tuple(Dot(t.number, t.values[0], _tone(o, t), _tip(o, t)) for t in trials)
     cloud = Cloud("history", "Value of each trial", "trial", name, dots, tuple(line), y_percent=name in GAINS)
     whole = sum(t.state == "complete" for t in trials)
-    rows = (("measured on all cases", str(whole)), ("given up early", str(len(trials) - whole)))
+    rows: tuple[tuple[str, ...], ...] = (
+        ("measured on all cases", str(whole)),
+        ("given up early", str(len(trials) - whole)),
+    )
     broken = sum(not t.feasible for t in o.trials)
     rows += (("illegal, or broke a bound", str(broken)),) if broken else ()
     note = "Grey: given up early, with the value seen last. Orange: the one that was chosen. Line: the best so far."

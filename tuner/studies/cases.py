@@ -18,6 +18,10 @@ BLOCK = 1_000_000
 PER_STUDY = 1_000
 HELD_OUT_FRAC = 1.0 / 3.0
 """Of several scenarios or draws, this share is kept from the search."""
+FEWEST_TO_SPLIT = 3
+"""Scenarios from which on some are held out."""
+TYPICAL_STEPS = 150
+"""Of a story whose horizon is in seconds."""
 DRAW_STEPS, WARM_UP_STEPS = 40, 10
 """Trainer steps that a steady job is simulated for, and before it is looked at: standard errors of 1 to 2 %."""
 
@@ -76,9 +80,8 @@ def of_stories(
     held_out: Sequence[tuple[str, Scenario]] = (),
 ) -> Cohorts:
     """Cohorts of scenarios. Without any named to be held out, every third of several is; a single one lends seeds."""
-    apart = list(held_out)
-    seen = list(stories)
-    if not apart and len(seen) >= 3:
+    apart, seen = list(held_out), list(stories)
+    if not apart and len(seen) >= FEWEST_TO_SPLIT:
         every = round(1.0 / HELD_OUT_FRAC)
         apart = seen[every - 1 :: every]
         seen = [story for i, story in enumerate(seen) if i % every != every - 1]
@@ -87,9 +90,21 @@ def of_stories(
     def cases(cohort: int, from_: Sequence[tuple[str, Scenario]], count: int) -> tuple[Case, ...]:
         return tuple(Case(name, story, seed_of(cohort, study_seed, i)) for i in range(count) for name, story in from_)
 
-    return Cohorts(
-        cases(SEARCHING, seen, seeds), cases(CHOOSING, seen, seeds), cases(SCORING, scored, 2 * seeds), bool(apart)
-    )
+    scoring = cases(SCORING, scored, seeds if apart else 2 * seeds)
+    return Cohorts(cases(SEARCHING, seen, seeds), cases(CHOOSING, seen, seeds), scoring, bool(apart))
+
+
+def lightest(stories: Sequence[tuple[str, Scenario]], most: int) -> tuple[list[tuple[str, Scenario]], ...]:
+    """(the `most` stories that take least work to simulate, the others). By their files alone, so that all agree."""
+    ordered = sorted(stories, key=lambda story: _calls(story[1]))
+    light = {name for name, _ in ordered[:most]}
+    return [s for s in stories if s[0] in light], [s for s in stories if s[0] not in light]
+
+
+def _calls(scenario: Scenario) -> float:
+    """About how many model calls a story takes."""
+    knobs, steps = scenario.setpoints, scenario.horizon.steps or TYPICAL_STEPS
+    return float(steps * (knobs.batch_rollouts or 1) * scenario.workload.turns.mean)
 
 
 def of_draws(name: str, draws: Sequence[Draw], bounds: Bounds, study_seed: int = 0) -> Cohorts:

@@ -11,7 +11,7 @@ from typing import Any
 from tuner.errors import ConfigError
 from tuner.evaluation.tasks import Size, sized
 from tuner.studies.apart import TIMEOUT_S
-from tuner.studies.cases import Case, Cohorts
+from tuner.studies.cases import Case, Cohorts, lightest
 from tuner.studies.favourites import favourites
 from tuner.studies.objectives import OBJECTIVES, Measured
 from tuner.studies.samplers import checked, quiet, usual
@@ -25,8 +25,8 @@ FORMAT = 1
 """Of what a study keeps; studies of another one are refused."""
 FEW = 4
 """One of so many cases is simulated on the level between the model's word and all cases."""
-SHORT, MIDDLE = Size(steps_max=40, seconds_max=7200.0), Size(steps_max=150, seconds_max=14400.0)
-"""How far a policy's first and its later levels let a story go."""
+SHORT = Size(steps_max=40, seconds_max=7200.0)
+"""How far a policy's first level lets a story go."""
 FEWEST = 2
 """Cases of a policy's first level."""
 ALONE_S = 5.0
@@ -98,24 +98,16 @@ def problem_of(search: Search) -> Problem:
 
 
 def _policy_problem(search: Search, cases: Sequence[Case]) -> Problem:
-    """Short stories of the cheapest scenarios, then longer ones of more, then of all."""
-    ordered = sorted(cases, key=lambda case: _effort(case.scenario))
-    whole = tuple(replace(case, scenario=sized(case.scenario, MIDDLE)) for case in ordered)
-    count = len(whole)
+    """The beginning of a few stories, then a few whole ones, then all."""
+    count = len(cases)
     if len(search.objectives) > 1:
-        return Problem(search.space, whole, (tuple(range(count)),), search.objectives)
+        return Problem(search.space, tuple(cases), (tuple(range(count)),), search.objectives)
+    light = {name for name, _ in lightest([(c.name, c.scenario) for c in cases], FEWEST)[0]}
+    ordered = sorted(cases, key=lambda case: case.name not in light)
     brief = tuple(replace(case, scenario=sized(case.scenario, SHORT)) for case in ordered[:FEWEST])
-    few = max(1, count // FEW)
-    first = tuple(range(len(brief)))
-    levels = (first, tuple(len(brief) + i for i in range(few)), tuple(len(brief) + i for i in range(count)))
-    return Problem(search.space, (*brief, *whole), tuple(dict.fromkeys(levels)), search.objectives)
-
-
-def _effort(scenario: Any) -> float:
-    """About how many model calls a story takes, from its file alone."""
-    knobs, horizon = scenario.setpoints, scenario.horizon
-    steps = horizon.steps or 150
-    return float(steps * (knobs.batch_rollouts or 1) * scenario.workload.turns.mean)
+    few, at = max(1, count // FEW), len(brief)
+    levels = (tuple(range(at)), tuple(range(at, at + few)), tuple(range(at, at + count)))
+    return Problem(search.space, (*brief, *ordered), tuple(dict.fromkeys(levels)), search.objectives)
 
 
 def definition_of(search: Search, problem: Problem) -> dict[str, Any]:

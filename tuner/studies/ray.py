@@ -4,6 +4,7 @@ A node that is lost takes its workers along. Their slots stop beating, and whoev
 itself retries nothing, so that nothing is counted twice.
 """
 
+import logging
 import socket
 import sys
 import time
@@ -23,6 +24,10 @@ from tuner.version import VERSION
 
 ALONE_S = 120.0
 """With slots left and no worker for so long, the cluster is given up; the study can be gone on with."""
+
+
+ANSWER_S = 5.0
+"""A cluster's head that does not answer within this is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +59,12 @@ def crew(address: str) -> Callable[[Job, Tell | None], None]:
 
 
 def _joined(address: str) -> None:
+    host, _, port = address.rpartition(":")
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", ignore_reinit_error=True)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+        if host and "/" not in host and port.isdecimal():  # Ray itself would wait for it for a minute
+            socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, ignore_reinit_error=True)
+    except (OSError, ValueError, RuntimeError) as error:
         reason = (str(error).strip().splitlines() or ["no answer"])[0]
         raise ConfigError(
             f"--ray {address}: no cluster there ({reason}); `ray start --head` starts one, `ray status` shows it"
@@ -65,8 +73,11 @@ def _joined(address: str) -> None:
 
 def _demand_shared(job: Job) -> None:
     """Refuses a file of this machine as the storage of other machines."""
-    here = {socket.gethostname(), ray.util.get_node_ip_address(), "127.0.0.1"}
-    others = [n for n in ray.nodes() if n["Alive"] and not here & {n["NodeManagerHostname"], n["NodeManagerAddress"]}]
+    cluster: Any = ray
+    here = {socket.gethostname(), cluster.util.get_node_ip_address(), "127.0.0.1"}
+    others = [
+        n for n in cluster.nodes() if n["Alive"] and not here & {n["NodeManagerHostname"], n["NodeManagerAddress"]}
+    ]
     if others and job.where.url.startswith("sqlite"):
         raise ConfigError(
             f"--storage: SQLite is a file of this machine, and {len(others)} of the cluster's nodes are others; "
@@ -77,6 +88,7 @@ def _demand_shared(job: Job) -> None:
 def _watched(job: Job, tell: Tell | None) -> None:
     """Keeps as many workers going as the cluster has CPUs, until the study is done."""
     ledger = Ledger(opened(job.where), job.where.study, job.chooser)
+    cluster: Any = ray
     remote = ray.remote(num_cpus=1, max_retries=0)(_member).options(scheduling_strategy="SPREAD")
     shared, ours = ray.put(job), versions()
     members: list[Any] = []
@@ -85,7 +97,7 @@ def _watched(job: Job, tell: Tell | None) -> None:
         done, members = ray.wait(members, num_returns=len(members), timeout=0.0) if members else ([], [])
         for member in done:
             _demand_alike(member)
-        cpus = int(ray.cluster_resources().get("CPU", 0.0))
+        cpus = int(cluster.cluster_resources().get("CPU", 0.0))
         members += [remote.remote(shared, ours) for _ in range(min(cpus, open_slots) - len(members))]
         seen_s = time.monotonic() if cpus else seen_s
         if time.monotonic() - seen_s > ALONE_S:
