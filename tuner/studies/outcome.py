@@ -6,6 +6,7 @@ is taken, and its gain is told on a third kind. What is within noise is said to 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
@@ -16,8 +17,8 @@ from tuner.studies.cases import Case
 from tuner.studies.finding import Search, basis_of, measured
 from tuner.studies.objectives import OBJECTIVES, Measured, central, excess_of, ratios
 from tuner.studies.space import Dimension, Point, Space, Value
-from tuner.studies.storage import DONE, Ledger
-from tuner.studies.workers import Basis, Job
+from tuner.studies.storage import DONE, WHY, Ledger
+from tuner.studies.workers import NOTES, Basis, Job
 
 CHOICES = 5
 """So many of the leading points are asked again."""
@@ -146,17 +147,22 @@ def outcome_of(search: Search, job: Job, ledger: Ledger, workers: int = 1) -> Ou
 _FINISHED = tuple(state.name.lower() for state in DONE)
 
 
+def notes_of(trial: FrozenTrial) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = trial.user_attrs.get(NOTES, {})
+    return found
+
+
 def _read(trial: FrozenTrial) -> Told:
     feasible = not any(value > 0.0 for value in trial.constraints.values())
-    attrs = trial.user_attrs
+    notes = notes_of(trial)
     return Told(
         trial.number,
         trial.state.name.lower(),
         dict(trial.params),
         tuple(trial.values or ()),
-        int(attrs.get("level", -1)),
+        int(notes.get("level", -1)),
         feasible,
-        attrs.get("why") or attrs.get("stopped"),
+        trial.user_attrs.get(WHY) or notes.get("stopped"),
     )
 
 
@@ -243,15 +249,15 @@ def default_of(space: Space) -> Point | None:
 def _searched(best: Told, job: Job, finished: Sequence[FrozenTrial], doubt: bool) -> Interval:
     trial = next(t for t in finished if t.number == best.number)
     weights = [job.problem.cases[i].weight for i in job.problem.levels[best.level]]
-    return central(trial.user_attrs["ratios"], weights, doubt)
+    return central(notes_of(trial)["ratios"], weights, doubt)
 
 
 def _settings(space: Space, best: Told, point: Point, finished: Sequence[FrozenTrial]) -> tuple[Setting, ...]:
     """The point value by value, with the ends of what does as well: points whose cases differ by no more than noise."""
-    own = next(t for t in finished if t.number == best.number).user_attrs["ratios"]
+    own = notes_of(next(t for t in finished if t.number == best.number))["ratios"]
     alike = [best.point, point]
     for trial in finished:
-        logs = trial.user_attrs.get("ratios", ())
+        logs = notes_of(trial).get("ratios", ())
         if trial.state is TrialState.COMPLETE and len(logs) == len(own) > 1:
             gap = central([a - b for a, b in zip(logs, own, strict=True)], [1.0] * len(own), doubt=False)
             if gap.high >= 0.0 and not any(v > 0.0 for v in trial.constraints.values()):

@@ -14,7 +14,6 @@ from typing import Any
 
 import optuna
 import ray
-from optuna.trial import TrialState
 
 from tuner.errors import ConfigError, TunerError
 from tuner.studies.samplers import quiet
@@ -23,7 +22,7 @@ from tuner.studies.workers import POLL_S, Job, Tell, WorkersLostError, work
 from tuner.version import VERSION
 
 ALONE_S = 120.0
-"""With slots left and no worker for so long, the cluster is given up; the study can be gone on with."""
+"""With trials left and no worker for so long, the cluster is given up; the study can be gone on with."""
 
 
 ANSWER_S = 5.0
@@ -93,12 +92,12 @@ def _watched(job: Job, tell: Tell | None) -> None:
     shared, ours = ray.put(job), versions()
     members: list[Any] = []
     seen_s = time.monotonic()
-    while open_slots := len(ledger.trials(TrialState.WAITING, TrialState.RUNNING)):
+    while open_trials := ledger.under_way(job.trials):
         done, members = ray.wait(members, num_returns=len(members), timeout=0.0) if members else ([], [])
         for member in done:
             _demand_alike(member)
         cpus = int(cluster.cluster_resources().get("CPU", 0.0))
-        members += [remote.remote(shared, ours) for _ in range(min(cpus, open_slots) - len(members))]
+        members += [remote.remote(shared, ours) for _ in range(min(cpus, open_trials) - len(members))]
         seen_s = time.monotonic() if cpus else seen_s
         if time.monotonic() - seen_s > ALONE_S:
             raise WorkersLostError(f"the cluster has had no CPU for {ALONE_S:g} s; the same command goes on later")

@@ -1,8 +1,9 @@
 """A study in its storage: opened, begun or joined, its trials handed out and taken back. Optuna's storage is the queue.
 
-A trial is a slot that waits in the storage from the beginning. A worker takes one by turning it from waiting to
-running, which one worker alone can do; its heartbeat keeps it. A slot whose heartbeat stops is failed, and waits once
-more under a new number: no trial is lost, and none is done twice.
+A worker takes a trial by turning it from waiting to running, which one worker alone can do; its heartbeat keeps it. One
+whose heartbeat stops is failed, and waits once more under a new number: no trial is lost, and none is done twice.
+Where none waits and fewer were begun than were asked for, a worker makes one; of several that do so at the same moment
+all go on, so that a study of W workers may end with up to W - 1 trials more than were asked for.
 """
 
 import json
@@ -26,6 +27,7 @@ from optuna.storages import (
     get_storage,
 )
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
 
@@ -39,6 +41,8 @@ HEARTBEAT_S, GRACE_S = 5, 30
 PATIENCE_S = 120.0
 """A database may be gone for so long; then the worker gives up, and the study can be gone on with later."""
 DEFINITION, BASIS, READY = "equipoise:definition", "equipoise:basis", "equipoise:ready"
+WHY = "equipoise:why"
+"""Why a trial came to nothing; one without it was lost with its worker."""
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
@@ -107,7 +111,16 @@ def opened(where: Where) -> BaseStorage:
         raise ConfigError(f"--storage {shown(where.url)}: {error}; pip install 'equipoise[postgres]'") from None
     except (OptunaError, SQLAlchemyError, OSError) as error:
         raise ConfigError(f"--storage {shown(where.url)}: cannot be opened: {first_line(error)}") from None
+    if sqlite:
+        event.listen(backend.engine, "connect", _swift)
+        backend.engine.dispose()
     return _patient(get_storage(backend))
+
+
+def _swift(connection: Any, _: Any) -> None:
+    """A write-ahead log: a commit then costs a tenth, and survives a kill; readers never wait for writers."""
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
 
 
 @contextmanager
@@ -206,31 +219,38 @@ class Ledger:
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
         return self.storage.get_all_trials(self.study_id, deepcopy=False, states=states or None)
 
-    def fill(self, trials: int, first: Sequence[Point] = ()) -> None:
-        """Slots up to `trials` in all; those that were lost with their worker and wait anew count once."""
-        there = self.trials()
-        lost = sum(t.state is TrialState.FAIL and "why" not in t.user_attrs for t in there)
-        study = self.study()
-        for i in range(len(there) - lost, trials):
-            study.enqueue_trial(dict(first[i]) if i < len(first) else {})
+    def begin(self, first: Sequence[Point]) -> None:
+        """These points wait to be tried before any that a sampler chooses."""
+        for point in first:
+            self.study().enqueue_trial(dict(point))
 
-    def take(self) -> optuna.trial.Trial | None:
-        """The next slot, running and ours from now on; None: no slot waits."""
-        for waiting in self.trials(TrialState.WAITING):
-            ident = self._ident(waiting.number)
-            self.beat(waiting.number)  # before it runs: a worker that dies right here is noticed, too
-            try:
-                ours = self.storage.set_trial_state_values(ident, TrialState.RUNNING)
-            except UpdateFinishedTrialError:
-                continue
-            if ours:
-                return optuna.trial.Trial(self.study(waiting.number), ident)
-        return None
+    def take(self, trials: int) -> optuna.trial.Trial | None:
+        """The next trial of `trials` in all, running and ours from now on; None: none waits, and enough were begun."""
+        there = self.trials()
+        for waiting in (t for t in there if t.state is TrialState.WAITING):
+            if self._claimed(waiting.number):
+                return optuna.trial.Trial(self.study(waiting.number), self._ident(waiting.number))
+        if len(_begun(there)) >= trials:
+            return None
+        ident = self.storage.create_new_trial(self.study_id, optuna.create_trial(state=TrialState.WAITING))
+        number = self.storage.get_trial_number_from_id(ident)
+        return optuna.trial.Trial(self.study(number), ident) if self._claimed(number) else self.take(trials)
+
+    def under_way(self, trials: int) -> int:
+        """Trials that wait, run, or are still to be begun."""
+        there = self.trials()
+        open_ = sum(t.state in (TrialState.WAITING, TrialState.RUNNING) for t in there)
+        return open_ + max(0, trials - len(_begun(there)))
+
+    def _claimed(self, number: int) -> bool:
+        self.beat(number)  # before it runs: a worker that dies right here is noticed, too
+        try:
+            return self.storage.set_trial_state_values(self._ident(number), TrialState.RUNNING)
+        except UpdateFinishedTrialError:
+            return False
 
     def retake(self) -> None:
         """Slots whose heart has stopped wait anew, once."""
-        if not self.trials(TrialState.RUNNING):
-            return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fail_stale_trials(self.study())
@@ -256,6 +276,11 @@ class Ledger:
 
     def counts(self) -> Counter[TrialState]:
         return Counter(trial.state for trial in self.trials())
+
+
+def _begun(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Those that count: what was lost with its worker waits under another number."""
+    return [t for t in trials if t.state is not TrialState.FAIL or WHY in t.user_attrs]
 
 
 def _sampler(chooser: Chooser, number: int) -> BaseSampler:

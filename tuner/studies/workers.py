@@ -17,11 +17,11 @@ from tuner.errors import TunerError
 from tuner.studies.apart import Apart, TrialFailed
 from tuner.studies.objectives import Measured, excess_of, ratios, values_of
 from tuner.studies.samplers import quiet, resource
-from tuner.studies.storage import Chooser, Ledger, Where, opened
+from tuner.studies.storage import WHY, Chooser, Ledger, Where, opened
 from tuner.studies.trials import Mark, Problem
 
-CONSTRAINTS = ("legal", "runs", "staleness", "length-bias", "solve-bias", "budget", "quota")
-"""All that a trial may break, so that every trial states the same ones."""
+NOTES = "equipoise:measured"
+"""What a trial keeps beside its values."""
 BY_MODEL = {"staleness": 0.25}
 """What the model only estimates and a simulation then measures: it rules a point out by this share of the bound."""
 POLL_S = 0.5
@@ -45,6 +45,8 @@ class Job:
     problem: Problem
     basis: Basis
     timeout_s: float
+    trials: int
+    """In all, whoever does them."""
 
 
 Tell = Callable[[Ledger], None]
@@ -56,16 +58,19 @@ def work(job: Job, tell: Tell | None = None, leave: Leave | None = None) -> None
     """Works until no slot waits and none is under way elsewhere."""
     quiet()
     ledger = Ledger(opened(job.where), job.where.study, job.chooser)
+    heard_s = 0.0
     with Apart(job.problem, job.basis.marks, job.timeout_s) as apart:
         while leave is None or not leave():
-            trial = ledger.take()
+            if time.monotonic() - heard_s > job.where.heartbeat_s:
+                ledger.retake()
+                heard_s = time.monotonic()
+            trial = ledger.take(job.trials)
             if trial is not None:
                 _done(trial, job, apart, ledger)
-            elif not ledger.trials(TrialState.RUNNING, TrialState.WAITING):
-                return
-            else:
+            elif ledger.under_way(job.trials):
                 time.sleep(POLL_S)
-            ledger.retake()
+            else:
+                return
             if tell is not None:
                 tell(ledger)
 
@@ -77,16 +82,16 @@ def _done(trial: Trial, job: Job, apart: Apart, ledger: Ledger) -> None:
         try:
             tried = _tried(trial, job, apart)
         except TrialFailed as error:
-            trial.set_user_attr("why", str(error))
+            trial.set_user_attr(WHY, str(error))
             study.tell(trial, state=TrialState.FAIL)
             return
         except KeyboardInterrupt:
             ledger.lost(trial.number)
             raise
-        for name in CONSTRAINTS:
-            trial.set_constraint(name, tried.excess.get(name, 0.0))
-        for name, value in tried.notes.items():
-            trial.set_user_attr(name, value)
+        broken = {name: value for name, value in tried.excess.items() if value > 0.0}
+        for name, value in (broken or {"kept": 0.0}).items():
+            trial.set_constraint(name, value)
+        trial.set_user_attr(NOTES, dict(tried.notes))
         if tried.values is None:
             study.tell(trial, state=TrialState.PRUNED)
         else:
@@ -194,7 +199,7 @@ def crew(count: int) -> Callable[[Job, Tell | None], None]:
         finally:
             for member in members:
                 member.terminate()
-        if ledger.trials(TrialState.WAITING):
+        if ledger.under_way(job.trials):
             raise WorkersLostError("its workers died one after another; the same command goes on with the study")
 
     return together

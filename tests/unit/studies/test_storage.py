@@ -34,49 +34,41 @@ def another(where: Where, create: bool = False) -> Ledger:
     return Ledger(storage, where.study, Chooser("tpe", SPACE, 0, 2))
 
 
-def test_a_slot_is_taken_by_one_worker_only(ledger: Ledger, where: Where) -> None:
-    ledger.fill(3)
+def test_each_trial_is_taken_by_one_worker_only_and_no_more_than_asked_for(ledger: Ledger, where: Where) -> None:
     other = another(where)
-    taken = [view.take() for view in (ledger, other, ledger, other)]
+    taken = [view.take(3) for view in (ledger, other, ledger, other)]
     assert [trial.number for trial in taken if trial is not None] == [0, 1, 2]
     assert taken[-1] is None
+    assert ledger.under_way(3) == 3
+    more = other.take(4)
+    assert more is not None
+    assert more.number == 3
 
 
-def test_filling_again_adds_nothing_and_filling_more_adds_the_rest(ledger: Ledger, where: Where) -> None:
-    ledger.fill(3)
-    another(where).fill(3)
-    assert len(ledger.trials()) == 3
-    another(where).fill(5)
-    assert len(ledger.trials()) == 5
-
-
-def test_the_first_points_are_asked_first(ledger: Ledger) -> None:
-    ledger.fill(2, [{"x": 7}])
-    trial = ledger.take()
+def test_a_waiting_trial_is_taken_before_a_new_one_is_made(ledger: Ledger) -> None:
+    ledger.begin([{"x": 7}])
+    trial = ledger.take(2)
     assert trial is not None
     assert trial.suggest_int("x", 0, 9) == 7
 
 
-def test_a_slot_that_was_lost_waits_again_with_the_same_point_once(ledger: Ledger) -> None:
-    ledger.fill(1)
+def test_what_was_lost_waits_again_with_the_same_point_once_and_is_then_replaced(ledger: Ledger) -> None:
     points = []
     for _ in range(2):
-        trial = ledger.take()
+        trial = ledger.take(1)
         assert trial is not None
         points.append(trial.suggest_int("x", 0, 9))
         ledger.lost(trial.number)
         ledger.lost(trial.number)
     assert points[0] == points[1]
-    assert ledger.take() is None
     assert ledger.counts() == {TrialState.FAIL: 2}
+    assert ledger.under_way(1) == 1
 
 
-def test_a_heart_that_stops_frees_the_slot_and_one_that_beats_keeps_it(ledger: Ledger, where: Where) -> None:
-    ledger.fill(2)
-    stopped, beating = ledger.take(), ledger.take()
+def test_a_heart_that_stops_frees_the_trial_and_one_that_beats_keeps_it(ledger: Ledger, where: Where) -> None:
+    stopped, beating = ledger.take(2), ledger.take(2)
     assert stopped is not None
     assert beating is not None
-    ledger.beat(stopped.number)
     ledger.beat(beating.number)
     _age(where, stopped.number, seconds=60)
     another(where).retake()
@@ -85,9 +77,8 @@ def test_a_heart_that_stops_frees_the_slot_and_one_that_beats_keeps_it(ledger: L
     assert states == {0: TrialState.FAIL, 1: TrialState.RUNNING, 2: TrialState.WAITING}
 
 
-def test_a_slot_whose_worker_died_at_once_is_freed_as_well(ledger: Ledger, where: Where) -> None:
-    ledger.fill(1)
-    assert ledger.take() is not None
+def test_a_trial_whose_worker_died_at_once_is_freed_as_well(ledger: Ledger, where: Where) -> None:
+    assert ledger.take(1) is not None
     _age(where, 0, seconds=60)
     ledger.retake()
     assert ledger.counts() == {TrialState.FAIL: 1, TrialState.WAITING: 1}
