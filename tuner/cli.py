@@ -265,6 +265,9 @@ def _tune(
     study: Annotated[
         str | None, typer.Option("--study", metavar="NAME", help="Its name there; by what is searched if absent.")
     ] = None,
+    begin_from: Annotated[
+        str | None, typer.Option("--begin-from", metavar="STUDY", help="Try the best of an earlier one there first.")
+    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", metavar="N", help="Workers on this machine.")] = 1,
     ray: Annotated[
         str | None, typer.Option("--ray", metavar="auto|ADDRESS", help="Workers on a Ray cluster instead.")
@@ -303,6 +306,7 @@ def _tune(
             sampler=sampler,
             storage=storage,
             study=study,
+            begin_from=begin_from,
             jobs=jobs,
             ray=ray,
             trial_timeout_s=trial_timeout_s,

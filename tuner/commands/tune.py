@@ -52,6 +52,7 @@ class Wish:
     sampler: str = "auto"
     storage: str = STORAGE
     study: str | None = None
+    begin_from: str | None = None
     jobs: int = 1
     ray: str | None = None
     trial_timeout_s: float | None = None
@@ -118,7 +119,7 @@ def _search(wish: Wish) -> "tuple[Search, str]":
     space = _space(wish, job)
     from tuner.studies.finding import Search  # noqa: PLC0415
 
-    search = Search(cohorts, space, wish.objectives, wish.trials, wish.seed, wish.sampler)
+    search = Search(cohorts, space, wish.objectives, wish.trials, wish.seed, wish.sampler, begin_from=wish.begin_from)
     if wish.trial_timeout_s is not None:
         search = replace(search, timeout_s=wish.trial_timeout_s)
     what = ",".join([*([wish.policy] if wish.policy else []), *(wish.knobs or (() if wish.policy else USUAL))])

@@ -1,11 +1,17 @@
-"""The model's favourites: where a study of settings begins, found by climbing the analytic model along each coordinate.
+"""Where a study begins: the best of an earlier one, and the analytic model's favourites, climbed to by coordinates.
 
 Milliseconds an answer, so that a few hundred of them cost less than one simulated trial. The model is wrong here and
 there: its favourites are tried first, not believed, and the sampler goes on from what simulation makes of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import optuna
+from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
+from optuna.trial import TrialState
+
+from tuner.errors import ConfigError
 from tuner.studies.objectives import excess_of, values_of
 from tuner.studies.space import Dimension, Point, Space, Value
 from tuner.studies.trials import Problem, measure
@@ -42,6 +48,25 @@ def favourites(problem: Problem, basis: Basis) -> list[Point]:
         _climb(problem.space, start, worth)
     kept = sorted(((value, key) for key, value in seen.items() if value is not None), key=lambda pair: -pair[0])
     return [dict(key) for _, key in kept[:FAVOURITES]]
+
+
+def earlier(storage: BaseStorage, name: str, space: Space) -> list[Point]:
+    """The best points of another study in the same storage, as far as this space holds their coordinates."""
+    names = optuna.get_all_study_names(storage)
+    if name not in names:
+        raise ConfigError(f"--begin-from {name}: no such study there; known: {', '.join(names) or 'none'}")
+    study = optuna.load_study(study_name=name, storage=storage)
+    sign = -1.0 if study.directions[0] is StudyDirection.MAXIMIZE else 1.0
+    done = [
+        t for t in study.get_trials(deepcopy=False) if t.values and not any(v > 0.0 for v in t.constraints.values())
+    ]
+    done.sort(key=lambda t: (t.state is not TrialState.COMPLETE, sign * t.values[0], t.number))
+    points: list[Point] = [{d.name: t.params[d.name] for d in space.dimensions if _known(d, t.params)} for t in done]
+    return [point for i, point in enumerate(points) if point and point not in points[:i]][:FAVOURITES]
+
+
+def _known(d: Dimension, params: Mapping[str, Value]) -> bool:
+    return d.name in params and d.holds(params[d.name])
 
 
 def _starts(space: Space) -> list[Point]:

@@ -12,7 +12,7 @@ from tuner.errors import ConfigError
 from tuner.evaluation.tasks import Size, sized
 from tuner.studies.apart import TIMEOUT_S
 from tuner.studies.cases import Case, Cohorts, lightest
-from tuner.studies.favourites import favourites
+from tuner.studies.favourites import earlier, favourites
 from tuner.studies.objectives import OBJECTIVES, Measured
 from tuner.studies.samplers import checked, quiet, usual
 from tuner.studies.space import Point, Space
@@ -44,6 +44,8 @@ class Search:
     seed: int = 0
     sampler: str = "auto"
     timeout_s: float = TIMEOUT_S
+    begin_from: str | None = None
+    """Another study in the same storage, whose best points are tried first."""
 
 
 Crew = Callable[[Job, Tell | None], None]
@@ -62,11 +64,12 @@ def prepared(search: Search, where: Where, workers: int = 1) -> Job:
     chooser = Chooser(sampler, search.space, search.seed, len(problem.levels), by_model)
     storage = opened(where)
     directions = [OBJECTIVES[name].better for name in search.objectives]
+    before = [] if search.begin_from is None else earlier(storage, search.begin_from, search.space)
     created = begun(storage, where.study, definition_of(search, problem), directions)
     ledger = Ledger(storage, where.study, chooser)
     basis = _basis(ledger, problem, workers, created)
     if created:
-        points = [search.space.now(), *favourites(problem, basis)]
+        points = [search.space.now(), *before, *favourites(problem, basis)]
         ledger.begin([point for i, point in enumerate(points) if point not in points[:i]][: search.trials])
         ledger.put(READY, True)
     _await(ledger, READY)

@@ -54,6 +54,9 @@ class Dimension:
         found = [self.low + i * self.step for i in range(self.count or 0)]
         return tuple(int(v) for v in found) if self.whole else tuple(found)
 
+    def holds(self, value: Value) -> bool:
+        return value in self.values if self.values else self.low <= value <= self.high
+
 
 class Suggest(Protocol):
     """What chooses the coordinates: a trial of Optuna's, or a test."""

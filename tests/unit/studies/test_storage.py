@@ -7,6 +7,7 @@ import pytest
 from optuna.trial import TrialState
 
 from tuner.errors import ConfigError
+from tuner.studies.favourites import earlier
 from tuner.studies.samplers import checked, quiet, usual
 from tuner.studies.space import Dimension, Space
 from tuner.studies.storage import Chooser, Ledger, Where, begun, first_line, opened, shown
@@ -18,7 +19,7 @@ DEFINITION = {"version": "1", "space": ["x"], "seed": 0}
 @pytest.fixture
 def where(tmp_path: Path) -> Where:
     quiet()
-    return Where(f"sqlite:///{tmp_path}/s.db", "s", heartbeat_s=1, grace_s=1)
+    return Where(f"sqlite:///{tmp_path}/s.db", "s", heartbeat_s=1, grace_s=30)
 
 
 @pytest.fixture
@@ -104,6 +105,21 @@ def test_another_study_of_that_name_is_refused_with_what_differs(
 ) -> None:
     with pytest.raises(ConfigError, match=f"{key} is .* there and .* here.*--study NAME"):
         begun(opened(where), "s", {**DEFINITION, key: value}, ["maximize"])
+
+
+def test_the_best_of_an_earlier_study_is_begun_from(ledger: Ledger, where: Where) -> None:
+    for _ in range(4):
+        trial = ledger.take(4)
+        assert trial is not None
+        x = trial.suggest_int("x", 0, 9)
+        trial.set_constraint("kept", 1.0 if x == 9 else 0.0)
+        trial.study.tell(trial, float(x))
+    kept = sorted({t.params["x"] for t in ledger.trials()} - {9}, reverse=True)
+    assert [p["x"] for p in earlier(opened(where), "s", SPACE)] == kept[:3]
+    narrow = Space((Dimension("x", 0, kept[-1], 1, whole=True),))
+    assert earlier(opened(where), "s", narrow) == [{"x": kept[-1]}]
+    with pytest.raises(ConfigError, match="--begin-from t: no such study there; known: s"):
+        earlier(opened(where), "t", SPACE)
 
 
 @pytest.mark.parametrize(
