@@ -28,7 +28,9 @@ class EngineRows:
         self._matcher = matcher
         self._provenance = provenance
         self._history = History(lambda name: SIGNALS[name].over, last)
-        self._states: dict[Replica, tuple[int, dict[str, float]]] = {}
+        self._states: dict[Replica, dict[str, float]] = {}
+        self._seen: dict[Replica, int] = {}
+        """The round in which each last spoke."""
         self._before: dict[Replica, RawRow] = {}
         self._spoken: dict[Replica, set[str]] = {}
         self._copies: dict[Replica, Replica] = {}
@@ -46,22 +48,19 @@ class EngineRows:
         self._remember(replica, raw)
         if not values:
             return
-        spoken = self._spoken.setdefault(replica, set())
-        if spoken & values.keys():
+        if not values.keys().isdisjoint(self._spoken.get(replica, ())):
             self.close_round()
-            spoken = self._spoken.setdefault(replica, set())
-        spoken.update(values)
-        state = self._states.get(replica, (0, {}))[1]
-        self._states[replica] = (self._round, {**state, **values})
+        self._spoken.setdefault(replica, set()).update(values)
+        self._states.setdefault(replica, {}).update(values)
+        self._seen[replica] = self._round
         self._time_s = record.time_s if record.time_s is not None else self._time_s
 
     def _remember(self, replica: Replica, raw: RawRow) -> None:
         """The last raw values of a replica, for its totals: kept per key, since lines differ in what they say."""
-        before = self._before.get(replica)
-        values = {**before.values, **raw.values} if before is not None else raw.values
-        if before is not None and raw.time_s is None:
-            return
-        self._before[replica] = RawRow(values, None, raw.time_s, None)
+        before = self._before.setdefault(replica, raw)
+        if before is not raw and raw.time_s is not None:
+            before.values.update(raw.values)
+            before.time_s = raw.time_s
 
     def _replica(self, labels: Mapping[str, str]) -> Replica | None:
         """The engine behind a label set; None for a copy of an engine that another rank already speaks for."""
@@ -83,14 +82,12 @@ class EngineRows:
 
     def close_round(self) -> None:
         """One row of the pool from the latest state of every living replica."""
-        if not any(self._spoken.values()):
+        if not self._spoken:
             return
-        alive = [values for seen, values in self._states.values() if self._round - seen < SILENT_CYCLES]
-        columns: dict[str, list[float]] = {}
-        for values in alive:
-            for name, value in values.items():
-                columns.setdefault(name, []).append(value)
-        pool = {name: fold_values(SIGNALS[name].across, columns[name]) for name in sorted(columns)}
+        alive = [values for who, values in self._states.items() if self._round - self._seen[who] < SILENT_CYCLES]
+        names = sorted(set().union(*alive))
+        columns = {name: [values[name] for values in alive if name in values] for name in names}
+        pool = {name: fold_values(SIGNALS[name].across, column) for name, column in columns.items()}
         pool.setdefault("engines", float(sum("running" in values for values in alive)))
         if pool["engines"] == 0.0:
             del pool["engines"]
