@@ -21,9 +21,9 @@ from tuner.studies.cases import Cohorts, of_stories
 from tuner.studies.finding import Search, basis_of, measured, prepared, run
 from tuner.studies.knobs import JobFacts, space_of
 from tuner.studies.objectives import central, excess_of, ratios
+from tuner.studies.opening import Where
 from tuner.studies.outcome import outcome_of
 from tuner.studies.space import Point, Space, Value
-from tuner.studies.storage import Where
 
 SCENARIO = Path(__file__).parents[1] / "tests" / "data" / "tuning" / "lopsided.toml"
 SHARE = 0.2

@@ -14,7 +14,7 @@ from tuner.scenario_files import load
 from tuner.studies.cases import of_stories
 from tuner.studies.finding import Search, prepared, run
 from tuner.studies.knobs import JobFacts, space_of
-from tuner.studies.storage import Where
+from tuner.studies.opening import Where
 
 WARM_UP = 5
 """Trials until everything is loaded."""

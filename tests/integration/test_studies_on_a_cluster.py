@@ -11,8 +11,9 @@ from optuna.trial import TrialState
 from tests.stories.study_run import search, where
 from tuner.errors import ConfigError
 from tuner.studies.finding import prepared, run
+from tuner.studies.opening import opened
 from tuner.studies.samplers import quiet
-from tuner.studies.storage import DONE, Chooser, Ledger, opened
+from tuner.studies.storage import DONE, Chooser, Ledger
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'equipoise[tune]')")
 TRIALS = 20

@@ -17,8 +17,9 @@ from optuna.trial import TrialState
 
 from tests.stories.study_run import search, where
 from tuner.studies.finding import prepared, run
+from tuner.studies.opening import opened
 from tuner.studies.samplers import quiet
-from tuner.studies.storage import DONE, Chooser, Ledger, opened
+from tuner.studies.storage import DONE, Chooser, Ledger
 from tuner.studies.workers import work
 
 ROOT = Path(__file__).parents[2]

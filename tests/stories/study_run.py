@@ -10,7 +10,8 @@ from tuner.scenario_files import load
 from tuner.studies.cases import of_stories
 from tuner.studies.finding import Search, prepared, run
 from tuner.studies.knobs import JobFacts, space_of
-from tuner.studies.storage import DONE, Ledger, Where
+from tuner.studies.opening import Where
+from tuner.studies.storage import DONE, Ledger
 from tuner.studies.workers import crew, work
 
 LOPSIDED = Path(__file__).parents[1] / "data" / "tuning" / "lopsided.toml"

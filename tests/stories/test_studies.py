@@ -20,8 +20,9 @@ from tests.stories.study_run import LOPSIDED, search, where
 from tuner.cli import main
 from tuner.scenario_files import load
 from tuner.studies.finding import problem_of
+from tuner.studies.opening import opened
 from tuner.studies.samplers import quiet
-from tuner.studies.storage import DONE, Chooser, Ledger, opened
+from tuner.studies.storage import DONE, Chooser, Ledger
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

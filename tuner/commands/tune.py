@@ -66,8 +66,8 @@ def run(wish: Wish) -> None:
     _demand_extra()
     from tuner.report import tuned as reporting  # noqa: PLC0415  (Optuna is an extra)
     from tuner.studies import finding  # noqa: PLC0415
+    from tuner.studies.opening import Where, speaking  # noqa: PLC0415
     from tuner.studies.outcome import outcome_of  # noqa: PLC0415
-    from tuner.studies.storage import Where, speaking  # noqa: PLC0415
 
     _check(wish)
     search, title = _search(wish)

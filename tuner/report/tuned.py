@@ -14,9 +14,10 @@ from tuner.report.progress import Progress
 from tuner.report.words import UNKNOWN, figure, percent
 from tuner.studies.knobs import LEARNING
 from tuner.studies.objectives import OBJECTIVES
+from tuner.studies.opening import shown
 from tuner.studies.outcome import Compared, Outcome, Setting
 from tuner.studies.space import LIMITED, PARAMETER, Value
-from tuner.studies.storage import DONE, Ledger, shown
+from tuner.studies.storage import DONE, Ledger
 from tuner.version import VERSION
 
 HEAD = ("setting", "now", "found", "does as well")

@@ -14,9 +14,10 @@ from tuner.studies.apart import TIMEOUT_S
 from tuner.studies.cases import Case, Cohorts, lightest
 from tuner.studies.favourites import earlier, favourites
 from tuner.studies.objectives import OBJECTIVES, Measured
+from tuner.studies.opening import GRACE_S, Where, opened
 from tuner.studies.samplers import checked, quiet, usual
 from tuner.studies.space import Point, Space
-from tuner.studies.storage import BASIS, GRACE_S, READY, Chooser, Ledger, Where, begun, opened
+from tuner.studies.storage import BASIS, READY, Chooser, Ledger, begun
 from tuner.studies.trials import Mark, Problem, marked, measure
 from tuner.studies.workers import Basis, Job, Tell, work
 from tuner.version import VERSION

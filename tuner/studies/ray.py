@@ -16,8 +16,9 @@ import optuna
 import ray
 
 from tuner.errors import ConfigError, TunerError
+from tuner.studies.opening import opened
 from tuner.studies.samplers import quiet
-from tuner.studies.storage import Ledger, opened
+from tuner.studies.storage import Ledger
 from tuner.studies.workers import POLL_S, Job, Tell, WorkersLostError, work
 from tuner.version import VERSION
 

@@ -1,4 +1,4 @@
-"""A study in its storage: opened, begun or joined, its trials handed out and taken back. Optuna's storage is the queue.
+"""A study in its storage: begun or joined, its trials handed out and taken back. Optuna's storage is the queue.
 
 A worker takes a trial by turning it from waiting to running, which one worker alone can do; its heartbeat keeps it. One
 whose heartbeat stops is failed, and waits once more under a new number: no trial is lost, and none is done twice.
@@ -10,50 +10,30 @@ import json
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from inspect import getmembers, ismethod
 from typing import Any
 
 import optuna
-from optuna.exceptions import DuplicatedStudyError, OptunaError, StorageInternalError, UpdateFinishedTrialError
+from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
 from optuna.samplers import BaseSampler
 from optuna.storages import (
     BaseStorage,
-    RDBStorage,
     RetryHeartbeatStaleTrialCallback,
     fail_stale_trials,
-    get_storage,
 )
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy import event
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from tuner.errors import ConfigError, SourceError
+from tuner.errors import ConfigError
 from tuner.studies.objectives import Better
+from tuner.studies.opening import GRACE_S
 from tuner.studies.samplers import pruner_of, sampler_of
 from tuner.studies.space import Point, Space
 
-HEARTBEAT_S, GRACE_S = 5, 30
-"""A running trial says so this often; one that has not for so long is given to another worker."""
-PATIENCE_S = 120.0
-"""A database may be gone for so long; then the worker gives up, and the study can be gone on with later."""
 DEFINITION, BASIS, READY = "equipoise:definition", "equipoise:basis", "equipoise:ready"
 WHY = "equipoise:why"
 """Why a trial came to nothing; one without it was lost with its worker."""
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """A study's place."""
-
-    url: str
-    study: str
-    heartbeat_s: int = HEARTBEAT_S
-    grace_s: int = GRACE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,89 +46,6 @@ class Chooser:
     levels: int
     by_model: bool = False
     """The first level is the model's word."""
-
-
-def _patient(storage: BaseStorage) -> BaseStorage:
-    """The same storage, every call of which waits for a database that is gone for a while."""
-    again = retry(
-        retry=retry_if_exception_type((StorageInternalError, SQLAlchemyError)),
-        stop=stop_after_delay(PATIENCE_S),
-        wait=wait_exponential(multiplier=0.1, max=5.0),
-        reraise=True,
-    )
-    for name, method in getmembers(storage, ismethod):
-        if name in CALLS:
-            setattr(storage, name, again(method))
-    return storage
-
-
-CALLS = {name for name in vars(BaseStorage) if not name.startswith("_")} | {"record_heartbeat", "_get_stale_trial_ids"}
-"""What studies ask of a storage."""
-
-
-def opened(where: Where) -> BaseStorage:
-    """The storage behind a URL, or a ConfigError saying what is wrong with it."""
-    url = where.url.replace("postgresql://", "postgresql+psycopg://", 1).replace(
-        "postgres://", "postgresql+psycopg://", 1
-    )
-    sqlite = url.startswith("sqlite")
-    kwargs: dict[str, Any] = {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            backend = RDBStorage(
-                url,
-                engine_kwargs=kwargs,
-                heartbeat_interval=where.heartbeat_s,
-                grace_period=where.grace_s,
-                heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=1),
-            )
-    except (ArgumentError, NoSuchModuleError):
-        raise ConfigError(
-            f"--storage {shown(where.url)}: write sqlite:///FILE or postgresql://USER@HOST/NAME"
-        ) from None
-    except ImportError as error:
-        raise ConfigError(f"--storage {shown(where.url)}: {error}; pip install 'equipoise[postgres]'") from None
-    except (OptunaError, SQLAlchemyError, OSError) as error:
-        raise ConfigError(f"--storage {shown(where.url)}: cannot be opened: {first_line(error)}") from None
-    if sqlite:
-        event.listen(backend.engine, "connect", _swift)
-        backend.engine.dispose()
-    return _patient(get_storage(backend))
-
-
-def _swift(connection: Any, _: Any) -> None:
-    """A write-ahead log: a commit then costs a tenth, and survives a kill; readers never wait for writers."""
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
-
-
-@contextmanager
-def speaking(where: Where) -> Iterator[None]:
-    """Turns a database's own complaints into one sentence."""
-    try:
-        yield
-    except (StorageInternalError, SQLAlchemyError) as error:
-        raise SourceError(
-            f"--storage {shown(where.url)}: {first_line(error)}; nothing that is finished is lost, and the same "
-            "command goes on with the study"
-        ) from None
-
-
-def shown(url: str) -> str:
-    """Without the password that it may hold.
-
-    >>> shown("postgresql://ann:secret@db/studies")
-    'postgresql://ann@db/studies'
-    """
-    scheme, found, rest = url.partition("://")
-    user, at, host = rest.rpartition("@")
-    return f"{scheme}{found}{user.partition(':')[0]}{at}{host}"
-
-
-def first_line(error: BaseException) -> str:
-    cause = error.__cause__ or error
-    return (str(cause).strip().splitlines() or [type(cause).__name__])[0].removeprefix("(")
 
 
 def begun(storage: BaseStorage, name: str, definition: Mapping[str, Any], directions: Sequence[Better]) -> bool:

@@ -16,8 +16,9 @@ from optuna.trial import Trial, TrialState
 from tuner.errors import TunerError
 from tuner.studies.apart import Apart, TrialFailed
 from tuner.studies.objectives import Measured, excess_of, ratios, values_of
+from tuner.studies.opening import Where, opened
 from tuner.studies.samplers import quiet, resource
-from tuner.studies.storage import WHY, Chooser, Ledger, Where, opened
+from tuner.studies.storage import WHY, Chooser, Ledger
 from tuner.studies.trials import Mark, Problem
 
 NOTES = "equipoise:measured"

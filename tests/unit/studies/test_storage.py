@@ -8,9 +8,10 @@ from optuna.trial import TrialState
 
 from tuner.errors import ConfigError
 from tuner.studies.favourites import earlier
+from tuner.studies.opening import Where, first_line, opened, shown
 from tuner.studies.samplers import checked, quiet, usual
 from tuner.studies.space import Dimension, Space
-from tuner.studies.storage import Chooser, Ledger, Where, begun, first_line, opened, shown
+from tuner.studies.storage import Chooser, Ledger, begun
 
 SPACE = Space((Dimension("x", 0, 9, 1, whole=True, now=4),))
 DEFINITION = {"version": "1", "space": ["x"], "seed": 0}
