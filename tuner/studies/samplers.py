@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 
 import optuna
-from optuna.pruners import BasePruner, NopPruner, SuccessiveHalvingPruner
+from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GPSampler, NSGAIISampler, RandomSampler
 from optuna.samplers import TPESampler as Tpe
 from optuna.study import StudyDirection
@@ -30,8 +30,9 @@ from simulators.streams import seed_key
 from tuner.errors import ConfigError
 from tuner.studies.space import Space
 
-FACTOR = 3
-"""One of so many simulated points of a level goes on to the next."""
+FACTOR, POLICY_FACTOR = 3, 4
+"""One of so many simulated points of a level goes on to the next: settings that stand still, and policies, whose last
+level costs ten times the one before."""
 MODEL_ERROR_FRAC = 0.15
 """What the model says of a gain is off by up to so much: published jobs and shipped scenarios (docs/validation.md)."""
 FRONT_TRIALS = 500
@@ -86,21 +87,29 @@ SAMPLERS: Mapping[str, Callable[[Space, int], BaseSampler]] = {
 
 
 class Careful(BasePruner):
-    """Gives up what the model puts far behind, then by rank."""
+    """Gives up what the model puts far behind, then by rank; of equals the earlier one goes on.
+
+    Optuna's own successive halving lets all equals go on, and many points of a policy behave alike on a short story.
+    """
 
     def __init__(self, by_model: bool) -> None:
         self._by_model = by_model
-        self._halving = SuccessiveHalvingPruner(min_resource=resource(int(by_model)), reduction_factor=FACTOR)
 
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        if not self._by_model or trial.last_step != resource(0):
-            return self._halving.prune(study, trial)
+        step = trial.last_step
         sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
         kept = [t for t in study.get_trials(deepcopy=False) if not any(v > 0.0 for v in t.constraints.values())]
-        words = [t.intermediate_values.get(resource(0)) for t in kept]
-        best = max((sign * word for word in words if word is not None), default=0.0)
-        own = sign * trial.intermediate_values[resource(0)]
-        return bool(own < best - MODEL_ERROR_FRAC * abs(1.0 + best if sign > 0.0 else best))
+        others = [
+            sign * t.intermediate_values[step]
+            for t in kept
+            if t.number != trial.number and step in t.intermediate_values
+        ]
+        own = sign * trial.intermediate_values[step]
+        if self._by_model and step == resource(0):
+            best = max(others, default=own)
+            return bool(own < best - MODEL_ERROR_FRAC * abs(1.0 + best if sign > 0.0 else best))
+        factor = FACTOR if self._by_model else POLICY_FACTOR
+        return sum(other >= own for other in others) >= max(1, (len(others) + 1) // factor)
 
 
 def pruner_of(levels: int, by_model: bool) -> BasePruner:
