@@ -6,14 +6,15 @@ is taken, and its gain is told on a third kind. What is within noise is said to 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import exp, isfinite
 from typing import Any
 
-from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 from policies.base import Interval
 from policies.settings import SPLIT, gpus
 from tuner.studies.cases import Case
+from tuner.studies.figures import importances, simulations
 from tuner.studies.finding import Search, basis_of, measured
 from tuner.studies.objectives import OBJECTIVES, Measured, central, excess_of, ratios
 from tuner.studies.space import Dimension, Point, Space, Value
@@ -24,8 +25,6 @@ CHOICES = 5
 """So many of the leading points are asked again."""
 GAINS = ("useful", "worst")
 """Objectives of which a setting that brings nothing is left as it is."""
-IMPORTANT_FROM = 20
-"""Fewer finished trials say nothing of importance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ def outcome_of(search: Search, job: Job, ledger: Ledger, workers: int = 1) -> Ou
         {state.name.lower(): counts[state] for state in TrialState},
         levels,
         search.space.size,
-        _simulations(job, levels),
+        simulations(job, levels),
         tuple(trials),
         best,
         point,
@@ -138,7 +137,7 @@ def outcome_of(search: Search, job: Job, ledger: Ledger, workers: int = 1) -> Ou
         None if default is None else compared("default", search, default, basis, workers),
         search.cohorts.unseen,
         search.cohorts.draws,
-        _importances(ledger, finished, len(search.objectives)),
+        importances(ledger, finished, len(search.objectives)),
         search.space.dimensions,
         gpus(search.cohorts.searching[0].scenario.setpoints),
     )
@@ -212,7 +211,8 @@ def _plain(search: Search, point: Point, known: tuple[Sequence[Measured], Basis,
         wish = {name: value for name, value in wish.items() if name not in hanging}
         plainer = measured(search.space, cases, basis.marks, wish, workers)
         gap = central(ratios(plainer, there), [case.weight for case in cases], doubt=False)
-        if gap.high >= 0.0 and not any(v > 0.0 for v in excess_of(plainer, basis.here).values()):
+        no_worse = gap.high >= 0.0 if isfinite(gap.high) else gap.mean >= 0.0
+        if no_worse and not any(v > 0.0 for v in excess_of(plainer, basis.here).values()):
             point, there = wish, plainer
     return point
 
@@ -222,7 +222,7 @@ def compared(name: str, search: Search, point: Point, basis: Basis, workers: int
     cases: Sequence[Case] = search.cohorts.scoring
     there = measured(search.space, cases, basis.marks, point, workers)
     logs, weights = ratios(there, basis.here), [case.weight for case in cases]
-    gains = tuple((case.key, 2.718281828459045**x - 1.0) for case, x in zip(cases, logs, strict=True))
+    gains = tuple((case.key, exp(x) - 1.0) for case, x in zip(cases, logs, strict=True))
     broken = tuple(n for n, value in excess_of(there, basis.here).items() if value > 0.0)
     stale = OBJECTIVES["staleness"].of
     waste = OBJECTIVES["waste"].of
@@ -270,27 +270,3 @@ def _settings(space: Space, best: Told, point: Point, finished: Sequence[FrozenT
         ends = (int(v) if whole and v is not None else v for v in (low, high))
         found.append(Setting(d.name, d.now, point.get(d.name), *ends))
     return tuple(found)
-
-
-def _simulations(job: Job, levels: Sequence[int]) -> int:
-    """Simulated cases over all trials; what a level has asked the next does not ask again."""
-    total, asked = 0, set[int]()
-    for reached, level in zip(levels, job.problem.levels, strict=True):
-        fresh = [i for i in level if i not in asked and job.problem.cases[i].simulated]
-        total += reached * len(fresh)
-        asked |= set(level)
-    return total
-
-
-def _importances(ledger: Ledger, finished: Sequence[FrozenTrial], objectives: int) -> dict[str, float]:
-    """How much of the objective's variance each coordinate explains (PED-ANOVA), of the first objective."""
-    whole = [t for t in finished if t.state is TrialState.COMPLETE]
-    if len(whole) < IMPORTANT_FROM:
-        return {}
-    study = ledger.study()
-    target = None if objectives == 1 else (lambda t: t.values[0])
-    try:
-        found = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator(), target=target)
-    except (ValueError, RuntimeError):
-        return {}
-    return {name: float(value) for name, value in found.items()}
