@@ -13,8 +13,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from policies.base import Interval
 from simulators.scenario import Scenario
 from tuner.scenario_files import load
 from tuner.studies.cases import Cohorts, of_stories
@@ -26,7 +28,7 @@ from tuner.studies.outcome import outcome_of
 from tuner.studies.space import Point, Space, Value
 
 SCENARIO = Path(__file__).parents[1] / "tests" / "data" / "tuning" / "lopsided.toml"
-SHARE = 0.2
+SHARE, SEEDS = 0.2, 3
 
 Key = tuple[tuple[str, Value], ...]
 Table = dict[Key, tuple[float, list[float], bool]]
@@ -76,27 +78,45 @@ def main(arguments: list[str]) -> None:
     space = space_of(JobFacts(scenario.topology, scenario.setpoints, scenario.bounds, scenario.stations))
     stories = [(Path(asked.scenario).stem, scenario)]
     began = time.monotonic()
-    table = exhausted(space, of_stories(stories, 3))
-    print(f"exhaustive: {len(table)} points, {3 * len(table)} runs, {time.monotonic() - began:.0f} s", flush=True)
+    table = exhausted(space, of_stories(stories, SEEDS))
+    print(f"exhaustive: {len(table)} points, {SEEDS * len(table)} runs, {time.monotonic() - began:.0f} s", flush=True)
     for seed in range(asked.seeds):
-        print(searched(stories, space, table, seed), flush=True)
+        print(f"seed {seed}: {searched(stories, space, table, seed)}", flush=True)
 
 
-def searched(stories: Sequence[tuple[str, Scenario]], space: Space, table: Table, seed: int) -> str:
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """One study beside exhaustive search."""
+
+    trials: int
+    runs_frac: float
+    """Of the runs that exhaustive search simulates."""
+    point: Point
+    gain_frac: float
+    best: Point
+    best_gain_frac: float
+    regret: Interval
+    """How much slower what was found is than the optimum, pair by pair; 80 %."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.trials} trials, {self.runs_frac:.1%} of the runs: {dict(self.point)} {self.gain_frac:+.1%}, the optimum "
+            f"{dict(self.best)} {self.best_gain_frac:+.1%}, regret {self.regret.mean:.1%} "
+            f"({self.regret.low:.1%}..{self.regret.high:.1%})"
+        )
+
+
+def searched(stories: Sequence[tuple[str, Scenario]], space: Space, table: Table, seed: int) -> Searched:
     """One study, held against the table."""
-    best, (gain, logs, _) = optimum(space, of_stories(stories, 3), table)
-    trials = int(SHARE * len(table))
-    search = Search(of_stories(stories, 3), space, trials=trials, seed=seed)
+    best, (gain, logs, _) = optimum(space, of_stories(stories, SEEDS), table)
+    search = Search(of_stories(stories, SEEDS), space, trials=int(SHARE * len(table)), seed=seed)
     with tempfile.TemporaryDirectory() as folder:
         job = prepared(search, Where(f"sqlite:///{folder}/s.db", "s"))
         outcome = outcome_of(search, job, run(job))
     found = table[key({**space.now(), **outcome.point})]
-    loss = central([a - b for a, b in zip(found[1], logs, strict=True)], [1.0] * len(logs), doubt=False)
-    share = outcome.simulations / (3 * len(table))
-    return (
-        f"seed {seed}: {trials} trials, {outcome.simulations} runs ({share:.1%}): {outcome.point} {found[0]:+.1%}, "
-        f"the optimum {dict(best)} {gain:+.1%}, regret {-loss.mean:.2%} ({-loss.high:.2%}..{-loss.low:.2%})"
-    )
+    regret = central([a - b for a, b in zip(logs, found[1], strict=True)], [1.0] * len(logs), doubt=False)
+    runs = outcome.simulations / (SEEDS * len(table))
+    return Searched(search.trials, runs, outcome.point, found[0], dict(best), gain, regret)
 
 
 if __name__ == "__main__":

@@ -98,8 +98,14 @@ def headline(told: Tuned) -> str:
 
 
 def cells(s: Setting) -> tuple[str, ...]:
-    span = UNKNOWN if s.low is None or s.high is None else f"{written(s.low)}..{written(s.high)}"
-    return plain(s.name), written(s.now), written(s.value), span
+    return plain(s.name), written(s.now), written(s.value), alike(s) or UNKNOWN
+
+
+def alike(s: Setting) -> str:
+    """The ends of what does as well; nothing where they are unknown."""
+    if s.low is None or s.high is None:
+        return ""
+    return written(s.low) if s.low == s.high else f"{written(s.low)}..{written(s.high)}"
 
 
 def written(value: Value | None) -> str:
@@ -200,12 +206,8 @@ def _setting(o: Outcome, s: Setting) -> list[str]:
 
 def _line(name: str, s: Setting) -> str:
     value = str(s.value).lower() if isinstance(s.value, bool) else f"{s.value:.6g}" if s.value is not None else ""
-    ends = (
-        ""
-        if s.low is None or s.high is None
-        else f"  # {written(s.low)}..{written(s.high)} do as well; now {written(s.now)}"
-    )
-    return f"{name} = {value}{ends}"
+    ends = f"{alike(s)} does as well; " if s.low != s.high else ""
+    return f"{name} = {value}  # {ends}now {written(s.now)}"
 
 
 # ---- while it runs ----

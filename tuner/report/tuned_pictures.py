@@ -214,7 +214,7 @@ def _gains(ident: str, there: Compared, width: int) -> str:
     """A dot for each case on one axis, and the interval as a band."""
     cases = sorted(there.cases, key=lambda pair: pair[1])[:MOST_ROWS]
     ends = [0.0, *(gain for _, gain in cases)]
-    grid = ticks(min(ends), max(ends) if max(ends) > min(ends) else min(ends) + 0.01, 4)
+    grid = ticks(min(ends), max(ends) if max(ends) > min(ends) else min(ends) + 0.01, 4 if width > NARROW else 2)
     high, room = grid[-1] if len(grid) > 1 else grid[0] + 0.01, width - NAMES - 24
 
     def at(value: float) -> float:

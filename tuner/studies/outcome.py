@@ -222,7 +222,7 @@ def compared(name: str, search: Search, point: Point, basis: Basis, workers: int
     cases: Sequence[Case] = search.cohorts.scoring
     there = measured(search.space, cases, basis.marks, point, workers)
     logs, weights = ratios(there, basis.here), [case.weight for case in cases]
-    gains = tuple((case.key, exp(x) - 1.0) for case, x in zip(cases, logs, strict=True))
+    gains = tuple((f"{case.name}, seed {case.seed}", exp(x) - 1.0) for case, x in zip(cases, logs, strict=True))
     broken = tuple(n for n, value in excess_of(there, basis.here).items() if value > 0.0)
     stale = OBJECTIVES["staleness"].of
     waste = OBJECTIVES["waste"].of

@@ -96,7 +96,7 @@ class Careful(BasePruner):
         self._by_model = by_model
 
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        step = trial.last_step
+        step = trial.last_step or 0
         sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
         kept = [t for t in study.get_trials(deepcopy=False) if not any(v > 0.0 for v in t.constraints.values())]
         others = [
