@@ -100,8 +100,8 @@ class Searched:
 
     def __str__(self) -> str:
         return (
-            f"{self.trials} trials, {self.runs_frac:.1%} of the runs: {dict(self.point)} {self.gain_frac:+.1%}, the optimum "
-            f"{dict(self.best)} {self.best_gain_frac:+.1%}, regret {self.regret.mean:.1%} "
+            f"{self.trials} trials, {self.runs_frac:.1%} of the runs: {dict(self.point)} {self.gain_frac:+.1%}, "
+            f"the optimum {dict(self.best)} {self.best_gain_frac:+.1%}, regret {self.regret.mean:.1%} "
             f"({self.regret.low:.1%}..{self.regret.high:.1%})"
         )
 
