@@ -9,8 +9,8 @@ import io
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from policies.conduct import noted
 from policies.control import Command, Decision
 from policies.state import STATE_VERSION, State
 from simulators.plant import Observation, Receipt
-from tuner.errors import ConfigError, ContractError
+from tuner.errors import ConfigError, ContractError, LedgerError
 
 MIGRATIONS = (
     """
@@ -40,6 +40,9 @@ MIGRATIONS = (
     """,
     """
     CREATE TABLE charter (since_tick INTEGER PRIMARY KEY, text TEXT NOT NULL);
+    """,
+    """
+    CREATE TABLE writer (token INTEGER PRIMARY KEY AUTOINCREMENT, at_s REAL NOT NULL, who TEXT NOT NULL);
     """,
 )
 """Statements that lead from one schema version to the next; the version counts them. Added to, never changed."""
@@ -97,7 +100,7 @@ class Journal:
             entry.decision.action.value,
             entry.decision.decision_id,
         )
-        with self._file:
+        with self._writing():
             written = self._file.execute(
                 "INSERT INTO tick (at_s, seen, commands, state, decision, action, decision_id) VALUES (?,?,?,?,?,?,?)",
                 row,
@@ -107,9 +110,34 @@ class Journal:
         return written.lastrowid
 
     def answer(self, tick_id: int, receipt: Receipt) -> None:
-        with self._file:
+        with self._writing():
             text = _RECEIPT.dump_json(receipt).decode()
             self._file.execute("UPDATE tick SET receipt = ? WHERE id = ?", (text, tick_id))
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One transaction; what the disk or a lock refuses is a LedgerError."""
+        try:
+            with self._file:
+                yield
+        except sqlite3.Error as error:
+            raise LedgerError(f"the journal cannot be written ({error})") from error
+
+    def begin(self, at_s: float, who: Mapping[str, str | int]) -> int:
+        """A new writer's fencing token: larger than that of every writer before."""
+        with self._writing():
+            row = self._file.execute("INSERT INTO writer (at_s, who) VALUES (?, ?)", (at_s, json.dumps(dict(who))))
+        return int(row.lastrowid or 0)
+
+    def writer(self) -> dict[str, str | int]:
+        """Who wrote last, as it named itself; empty in a journal that no daemon wrote."""
+        row = self._file.execute("SELECT who FROM writer ORDER BY token DESC LIMIT 1").fetchone()
+        return {} if row is None else dict(json.loads(row[0]))
+
+    def first_begun_s(self) -> float | None:
+        """When the first writer began."""
+        at_s: float | None = self._file.execute("SELECT MIN(at_s) FROM writer").fetchone()[0]
+        return at_s
 
     def charter(self) -> str | None:
         """What the controller goes by since its last start; None in a journal without one."""
@@ -120,7 +148,7 @@ class Journal:
         """From the next tick on the controller goes by this; an unchanged one is not written again."""
         if self.charter() == text:
             return
-        with self._file:
+        with self._writing():
             self._file.execute("INSERT OR REPLACE INTO charter VALUES (?, ?)", (self.size(), text))
 
     def last(self) -> State | None:
@@ -149,7 +177,7 @@ class Journal:
 
     def keep(self, ticks: int) -> int:
         """Forget all but the last `ticks`; how many went. What is forgotten cannot be replayed."""
-        with self._file:
+        with self._writing():
             gone = self._file.execute(
                 "DELETE FROM tick WHERE id <= (SELECT COALESCE(MAX(id), 0) FROM tick) - ?", (ticks,)
             )
