@@ -43,3 +43,14 @@ class Feed(Protocol):
     def close(self) -> None:
         """Lets go of connections and files."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A feed, and what its items are."""
+
+    feed: Feed
+    kind: str = "file"
+    """As `source[].kind` in the answer."""
+    sampled: bool = False
+    """True for scrapes: each holds all that lives, and shows the gauges of one trainer step many times."""

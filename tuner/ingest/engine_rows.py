@@ -10,7 +10,7 @@ from tuner.ingest.matching import Matcher
 from tuner.ingest.translating import Provenance, translate
 from tuner.records import Record
 
-SILENT_CYCLES = 6
+SILENT_ROUNDS = 6
 """A replica that missed this many rounds is gone: its last gauges no longer count."""
 REPLICAS_MAX = 4096
 """More label sets than this in one source are noise, not engines."""
@@ -24,9 +24,12 @@ Replica = tuple[tuple[str, str], ...]
 class EngineRows:
     """Folds replicas as they report: a round ends when a replica speaks again, and becomes one row of the pool."""
 
-    def __init__(self, matcher: Matcher, provenance: Provenance, last: int | None) -> None:
+    def __init__(
+        self, matcher: Matcher, provenance: Provenance, last: int | None, silent_rounds: int = SILENT_ROUNDS
+    ) -> None:
         self._matcher = matcher
         self._provenance = provenance
+        self._silent_rounds = silent_rounds
         self._history = History(lambda name: SIGNALS[name].over, last)
         self._states: dict[Replica, tuple[int, dict[str, float]]] = {}
         self._before: dict[Replica, RawRow] = {}
@@ -85,7 +88,7 @@ class EngineRows:
         """One row of the pool from the latest state of every living replica."""
         if not any(self._spoken.values()):
             return
-        alive = [values for seen, values in self._states.values() if self._round - seen < SILENT_CYCLES]
+        alive = [values for seen, values in self._states.values() if self._round - seen < self._silent_rounds]
         columns: dict[str, list[float]] = {}
         for values in alive:
             for name, value in values.items():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.snapshot import Note, Row, Snapshot
@@ -18,11 +18,16 @@ from tuner.ingest.merging import better, merge_engines, merge_sources, stated_fa
 from tuner.ingest.translating import Provenance, translate_rows
 from tuner.records import Configuration, Remark
 
-if TYPE_CHECKING:
-    from tuner.config import JobFile
-
 UNIX_TIME_MIN_S = 1e8
 """Smaller times are seconds of a day, not dates."""
+
+
+class Stating(Protocol):
+    """A user who states facts of the job: the job file."""
+
+    def to_topology(self) -> Topology: ...
+
+    def to_setpoints(self) -> Setpoints: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class Joiner:
 
     matchers: Mapping[str, Matcher]
     provenance: Provenance
-    config: "JobFile | None"
+    config: Stating | None
     remarks: tuple[Remark, ...]
     asked: str
     """The options that narrow what is read, as typed; empty where there are none."""

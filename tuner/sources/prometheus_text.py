@@ -10,7 +10,7 @@ from tuner.errors import SourceError
 from tuner.records import Configuration, Item, Record, Remark
 from tuner.sources.base import Format, Kind, Opened
 from tuner.sources.flatten import EARLIEST_S, NUMBER, number_of, printable, time_of
-from tuner.sources.lines import RawLine, head_text, looks_binary, raw_lines
+from tuner.sources.lines import Block, RawLine, head_text, lines_of, looks_binary, raw_lines
 
 SERIES_MAX = 100_000
 """Series kept of one scrape; more are a mistake of labelling."""
@@ -103,6 +103,19 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
     yield from _close_section(reading)
     yield from _items(reading)
     yield from _verdict(reading)
+
+
+class Follow:
+    """A file to which some loop appends scrapes; each is known when the next begins."""
+
+    def __init__(self, origin: str, formats: Iterable[Format]) -> None:
+        del formats
+        self._reading = _Reading(origin)
+
+    def feed(self, data: bytes, number: int) -> Iterator[Item]:
+        for raw in lines_of(Block(data, number)):
+            if raw.text.strip():
+                yield from _line(self._reading, raw)
 
 
 def _line(reading: _Reading, raw: RawLine) -> Iterator[Item]:
@@ -269,4 +282,4 @@ def _is_sample(line: str) -> bool:
     return match is not None and number_of(match["value"].replace("+Inf", "inf")) is not None
 
 
-KIND = Kind("prometheus", claims, read)
+KIND = Kind("prometheus", claims, read, Follow)

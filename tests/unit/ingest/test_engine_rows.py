@@ -3,7 +3,7 @@
 import pytest
 
 from tuner.frameworks.base import Alias, Framework
-from tuner.ingest.engine_rows import SILENT_CYCLES, EngineRows
+from tuner.ingest.engine_rows import SILENT_ROUNDS, EngineRows
 from tuner.ingest.matching import Matcher
 from tuner.ingest.translating import Provenance
 from tuner.records import Record
@@ -48,7 +48,7 @@ def test_copies_of_one_engine_count_once() -> None:
 
 
 def test_an_engine_that_fell_silent_no_longer_counts() -> None:
-    rows = pool(says("a", run=10.0), says("b", run=30.0), *(says("a", run=10.0) for _ in range(SILENT_CYCLES + 2)))
+    rows = pool(says("a", run=10.0), says("b", run=30.0), *(says("a", run=10.0) for _ in range(SILENT_ROUNDS + 2)))
     assert rows[0]["running"] == 40.0
     assert (rows[-1]["running"], rows[-1]["engines"]) == (10.0, 1.0)
 
