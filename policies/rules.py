@@ -10,7 +10,6 @@ from policies.guardrails.case import Limits
 from policies.objective import Objective
 from simulators.plant import Bounds, Topology
 
-
 DRIFT_S = 6 * 3600.0
 APPROVAL_S = 1800.0
 FREEZE_S = 3600.0

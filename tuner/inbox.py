@@ -1,4 +1,4 @@
-"""The inbox: what people tell the controller, by API, command line, signal or kill file, until the next tick takes it."""
+"""The inbox: what people say by API, command line, signal or kill file, until the next tick takes it."""
 
 from collections import deque
 from pathlib import Path

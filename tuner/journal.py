@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
@@ -84,8 +85,8 @@ class Ledger(Protocol):
 class Journal:
     """A ledger on disk. Each method is one transaction: after a kill, a row is whole or not there."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = _opened(path)
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self._file = _opened_to_read(path) if read_only else _opened(path)
 
     def close(self) -> None:
         self._file.close()
@@ -203,6 +204,13 @@ def written(path: Path) -> Journal:
     return Journal(path)
 
 
+def viewed(path: Path) -> Journal:
+    """A journal that is there, to read only: beside a daemon that writes it, nothing of it is touched."""
+    if not path.is_file() or path.stat().st_size == 0:
+        return written(path)
+    return Journal(path, read_only=True)
+
+
 def encoded_state(state: State) -> bytes:
     """The state as JSON, the same bytes for the same state."""
     return _STATE.dump_json(state)
@@ -236,6 +244,17 @@ def _opened(path: Path) -> sqlite3.Connection:
         _migrated(file, path)
     except sqlite3.Error as error:
         raise ConfigError(f"{path} cannot be used as a journal ({error}); name another file on a local disk") from error
+    return file
+
+
+def _opened_to_read(path: Path) -> sqlite3.Connection:
+    try:
+        file = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=BUSY_S)
+        owner = int(file.execute("PRAGMA application_id").fetchone()[0])
+    except sqlite3.Error as error:
+        raise ConfigError(f"{path} cannot be read as a journal ({error}); check the path") from error
+    if owner != APPLICATION_ID:
+        raise ConfigError(f"{path} is a database of another program; name the file of a journal")
     return file
 
 

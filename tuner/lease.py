@@ -1,7 +1,7 @@
 """The lease: one writer per job. A lock beside the journal, and a fencing token inside it.
 
-The lock is the kernel's (flock) and goes with its process, however that ends. The token rises with each writer, and goes
-out with each order: an actuator that has seen a larger one refuses a straggler.
+The lock is the kernel's (flock) and goes with its process, however that ends. The token rises with each writer and
+goes out with each order: an actuator that has seen a larger one refuses a straggler.
 """
 
 from dataclasses import dataclass
@@ -12,8 +12,11 @@ from filelock import FileLock, Timeout
 from tuner.errors import ConfigError
 
 REMOTE = frozenset(
-    "nfs nfs3 nfs4 lustre cifs smb3 smbfs afs ceph fuse.ceph gpfs beegfs beegfs_nodev glusterfs fuse.glusterfs "
-    "fuse.sshfs fuse.s3fs fuse.gcsfuse fuse.juicefs 9p wekafs pvfs2 orangefs panfs ocfs2 gfs2 fuse.rclone".split()
+    (
+        *("nfs", "nfs3", "nfs4", "lustre", "cifs", "smb3", "smbfs", "afs", "ceph", "gpfs", "beegfs", "beegfs_nodev"),
+        *("glusterfs", "9p", "wekafs", "pvfs2", "orangefs", "panfs", "ocfs2", "gfs2"),
+        *("fuse.ceph", "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.juicefs", "fuse.rclone"),
+    )
 )
 """File systems of several machines: SQLite's WAL and file locks are not to be trusted there."""
 MOUNTS = Path("/proc/self/mounts")
@@ -21,11 +24,11 @@ MOUNTS = Path("/proc/self/mounts")
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Held until `release`, or until the process ends."""
+    """Held until `close`, or until the process ends."""
 
     lock: FileLock
 
-    def release(self) -> None:
+    def close(self) -> None:
         self.lock.release()
 
 

@@ -75,6 +75,15 @@ class LivePlant:
         self.feeds = tuple(FeedState(s.feed.name, s.kind) for s in self._sources)
         """How each feed does, as of the last look."""
 
+    def hand_over(self, actuators: Sequence[Actuator]) -> None:
+        """From now on these turn its knobs: they are made of what a first look knew."""
+        self._owners = owners(actuators)
+        self._actuators = tuple(actuators)
+
+    @property
+    def actuators(self) -> tuple[Actuator, ...]:
+        return self._actuators
+
     @property
     def reading(self) -> Reading | None:
         """What the last look knew: facts, framework, its own names of the knobs."""

@@ -1,4 +1,4 @@
-"""A journal in pages, newest first: for readers beside its writer, from any thread. Read-only; opened for each question."""
+"""A journal in pages, newest first: for readers beside its writer, from any thread. Opened read-only each time."""
 
 import json
 import sqlite3

@@ -4,12 +4,11 @@ import os
 import shutil
 import socket
 import sqlite3
-import time
-from collections.abc import Iterable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from policies.control import Capability, Command, CommandKind, ControlMode
 from policies.gate import GateLimits
@@ -17,23 +16,50 @@ from policies.guardrails.case import Limits
 from policies.objective import Objective
 from policies.rules import DRIFT_S
 from policies.state import State
+from simulators.clock import Clock
 from simulators.event_state import Job
-from simulators.plant import Receipt
+from simulators.plant import Plant, Receipt, Topology
 from simulators.scenario import job_at
 from tuner import scenario_files
+from tuner.actuators.registry import make
+from tuner.actuators.site import Site
 from tuner.charter import MODELLED, Charter, decoded, encoded, policy_named
 from tuner.config import JobFile, stated
+from tuner.config.sections import SourceSection
 from tuner.errors import ConfigError
+from tuner.feeds.discovery import Options, source_of
+from tuner.feeds.http import Access
+from tuner.frameworks.registry import by_name
 from tuner.inbox import People
+from tuner.ingest.reading import formats_of, frameworks_named
 from tuner.journal import Entry, Journal
 from tuner.lease import remote_kind
+from tuner.live import LivePlant, Stated
 from tuner.loop import PERIOD_S
 from tuner.version import VERSION
 
+HOST, PORT = "127.0.0.1", 9464
 JOURNAL = "equipoise.journal"
 KEEP_TICKS = 20160
 PRUNE_EVERY = 500
 """Ticks between two prunings of the journal."""
+
+
+class Wakeable(Clock, Protocol):
+    """A clock whose wait others may cut short."""
+
+    def wake(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a daemon runs against."""
+
+    plant: Plant
+    topology: Topology
+    """As stated, else as the job said at the first look."""
+    capabilities: tuple[Capability, ...]
+    clock: Wakeable
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +88,30 @@ class Start:
     """What a person should know of it."""
 
 
+def live(job: JobFile, clock: Wakeable, stack: ExitStack) -> World:
+    """The running job behind a job file, looked at once. What was opened is closed with the stack."""
+    if not job.source:
+        raise ConfigError(
+            "[[source]] is missing: name the logs, servers or engines to watch; `equipoise init` writes some"
+        )
+    framework = job.topology.framework or job.job.framework
+    formats = formats_of(frameworks_named(framework or "auto"))
+    sources = [source_of(told.path, formats, _options(told)) for told in job.source]
+    plant = LivePlant(sources, stated=Stated(job.to_topology(), job.to_setpoints()), framework=framework or "auto")
+    stack.callback(plant.close)
+    first = plant.observe(clock.now_s())
+    known = by_name(plant.topology.framework) if plant.topology.framework else None
+    site = Site(plant.topology, first.in_force, job.to_bounds(), known)
+    plant.hand_over([make(told.kind, told.options(), site) for told in job.actuator])
+    capabilities = tuple(c for actuator in plant.actuators for c in actuator.capabilities())
+    return World(plant, plant.topology, capabilities, clock)
+
+
+def _options(told: SourceSection) -> Options:
+    files = {n: Path(v) for n in ("token_file", "password_file", "ca_file") if (v := getattr(told, n)) is not None}
+    return Options(Access(user=told.user, **files), told.kind)
+
+
 def setup_of(job: JobFile, mode: ControlMode | None = None) -> Setup:
     """Raises ConfigError where the file asks for what cannot be."""
     known = stated(job.policy)
@@ -76,7 +126,7 @@ def setup_of(job: JobFile, mode: ControlMode | None = None) -> Setup:
     )
 
 
-def charter_of(setup: Setup, capabilities: Iterable[Capability], begun_s: float) -> Charter:
+def charter_of(setup: Setup, world: World, begun_s: float) -> Charter:
     """What the controller goes by. `begun_s`: when the job was first watched; its horizon runs from there."""
     job, policy = setup.job, stated(setup.job.policy)
     model = _stated_job(policy.get("model"))
@@ -91,10 +141,10 @@ def charter_of(setup: Setup, capabilities: Iterable[Capability], begun_s: float)
     kept = {n: policy[n] for n in ("earn_auto", "foreign", "approval_s", "freeze_s") if n in policy}
     return Charter(
         law,
-        job.to_topology(),
+        world.topology,
         job.to_bounds(),
         Objective(**stated(job.objective), usd_per_gpu_hour=job.cost.usd_per_gpu_hour),
-        tuple(capabilities),
+        world.capabilities,
         Limits(**stated(job.guardrails)),
         stated=model,
         ends_s=None if horizon_s is None else begun_s + horizon_s,
@@ -109,13 +159,13 @@ def _stated_job(model: str | None) -> Job | None:
     return None if model is None else job_at(scenario_files.load(model).scenario, 0, 0.0)
 
 
-def started(setup: Setup, capabilities: Iterable[Capability], address: str) -> Start:
+def started(setup: Setup, world: World, address: str) -> Start:
     """The journal with a new writer, and the state to go on from. The lease must be held already."""
     journal = soundly_opened(setup.journal)
-    now_s = time.time()
+    now_s = world.clock.now_s()
     before, state = journal.charter(), journal.last()
     token = journal.begin(now_s, {"host": socket.gethostname(), "pid": os.getpid(), "url": address, "version": VERSION})
-    charter = charter_of(setup, capabilities, journal.first_begun_s() or now_s)
+    charter = charter_of(setup, world, journal.first_begun_s() or now_s)
     journal.govern(encoded(charter))
     inbox, notes = People(setup.kill_file), list[str]()
     asked_before = None if before is None else decoded(before).mode
@@ -143,7 +193,7 @@ def refuse_auto_on_remote(journal: Path, mode: ControlMode) -> None:
 def soundly_opened(path: Path) -> Journal:
     """The journal, or a ConfigError; a damaged one is copied first, and never written."""
     if path.exists():
-        damage = _damage(path)
+        damage = damage_of(path)
         if damage:
             copy = _copied(path)
             raise ConfigError(
@@ -153,7 +203,7 @@ def soundly_opened(path: Path) -> Journal:
     return Journal(path)
 
 
-def _damage(path: Path) -> str:
+def damage_of(path: Path) -> str:
     """What SQLite says of the file; empty: it is sound."""
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5.0)) as file:

@@ -9,11 +9,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Protocol, TextIO
+from typing import TextIO
 
-from policies.control import Action, Capability, Command, CommandKind, ControlMode
-from simulators.clock import Clock
-from simulators.plant import Plant
+from policies.control import Action, Command, CommandKind, ControlMode
 from tuner import config
 from tuner.charter import rules_of
 from tuner.errors import ConfigError
@@ -31,9 +29,20 @@ from tuner.server.serving import Serving, address_of, listening
 from tuner.server.telling import decision_told
 from tuner.version import VERSION
 from tuner.wallclock import WallClock
-from tuner.wiring import Pruned, Setup, Start, live, refuse_auto_on_remote, setup_of, started
+from tuner.wiring import (
+    HOST,
+    PORT,
+    Pruned,
+    Setup,
+    Start,
+    Wakeable,
+    World,
+    live,
+    refuse_auto_on_remote,
+    setup_of,
+    started,
+)
 
-HOST, PORT = "127.0.0.1", 9464
 LIMIT_MB = 200
 """What a daemon may take; its unit and its pod are told so."""
 INTERRUPTED = 130
@@ -47,28 +56,14 @@ class Wish:
     json: bool = False
 
 
-class Wakeable(Clock, Protocol):
-    def wake(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What a daemon runs against."""
-
-    plant: Plant
-    capabilities: tuple[Capability, ...]
-    clock: Wakeable
-
-
 def run(wish: Wish) -> int:
     """The exit code: 0 when it was told to stop, 130 when interrupted."""
     setup = setup_of(config.load(wish.job), mode_named(wish.mode))
     with ExitStack() as stack:
-        stack.callback(taken(setup.journal).release)
-        plant, capabilities = live(setup.job, stack)
+        stack.callback(taken(setup.journal).close)
         clock = WallClock()
         stack.callback(clock.close)
-        world = World(plant, capabilities, clock)
+        world = live(setup.job, clock, stack)
         return once(setup, world, as_json=wish.json) if wish.once else serve(setup, world)
 
 
@@ -83,7 +78,7 @@ def mode_named(name: str | None) -> ControlMode | None:
 
 def once(setup: Setup, world: World, *, as_json: bool) -> int:
     """One tick, and what was decided on stdout."""
-    start = started(setup, world.capabilities, "")
+    start = started(setup, world, "")
     try:
         parts = _parts(setup, world, start, ())
         ticked = one_tick(parts, start.state, world.clock.now_s())
@@ -101,14 +96,16 @@ def serve(setup: Setup, world: World) -> int:
     socket = None if told.enabled is False else listening(told.host or HOST, PORT if told.port is None else told.port)
     with ExitStack() as stack:
         address = "" if socket is None else address_of(socket)
-        start = started(setup, world.capabilities, address)
+        start = started(setup, world, address)
         stack.callback(start.journal.close)
-        board = Board(_about(setup, start))
+        board = Board(_about(setup, start, world.clock.now_s()))
         metrics = Metrics(board.about)
         if socket is not None:
             pages = Pages(setup.journal)
             token = None if told.token_file is None else Path(told.token_file)
-            serving = Serving(app_of(Ground(board, metrics, pages, start.inbox, token, now_s=world.clock.now_s)), socket)
+            serving = Serving(
+                app_of(Ground(board, metrics, pages, start.inbox, token, now_s=world.clock.now_s)), socket
+            )
             serving.start()
             stack.callback(serving.stop)
         log = Log(sys.stderr)
@@ -119,7 +116,7 @@ def serve(setup: Setup, world: World) -> int:
         return INTERRUPTED if signal.SIGINT in signals else 0
 
 
-def _about(setup: Setup, start: Start) -> About:
+def _about(setup: Setup, start: Start, now_s: float) -> About:
     try:
         refuse_auto_on_remote(setup.journal, ControlMode.AUTO)
         refused = ""
@@ -130,7 +127,7 @@ def _about(setup: Setup, start: Start) -> About:
         token_of(Path(token_file))
     name = setup.job.job.name or setup.journal.stem
     rules = rules_of(start.charter)
-    return About(name, rules, setup.period_s, start.token, time.time(), token_file is not None, refused)
+    return About(name, rules, setup.period_s, start.token, now_s, token_file is not None, refused)
 
 
 def _parts(setup: Setup, world: World, start: Start, watchers: tuple[Watcher, ...]) -> Parts:
@@ -219,7 +216,9 @@ def changes_of(ticked: Ticked) -> str:
 def _as_text(ticked: Ticked) -> str:
     decision, state = ticked.entry.decision, ticked.state
     lines = [f"{decision.decision_id} ({state.mode}): {sentence(decision)}"]
-    lines += [f"  {'passed' if s.passed else 'HELD'}  {s.guard}: {s.reason or 'nothing against it'}" for s in decision.trail]
+    lines += [
+        f"  {'passed' if s.passed else 'HELD'}  {s.guard}: {s.reason or 'nothing against it'}" for s in decision.trail
+    ]
     lines += [f"  note: {note}" for note in decision.notes]
     lines += [f"  read: {note.detail}" for note in ticked.entry.seen.snapshot.notes]
     if ticked.receipt is not None:

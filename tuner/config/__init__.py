@@ -87,18 +87,6 @@ class JobFile(BaseSettings):
                 raise ValueError(f"[setpoints] {name}={count} must be <= [topology] gpus_total={total}")
         return self
 
-    @model_validator(mode="after")
-    def _one_owner(self) -> Self:
-        owners: dict[str, str] = {}
-        for actuator in self.actuator:
-            for knob in actuator.knobs:
-                if knob in owners:
-                    raise ValueError(
-                        f"[[actuator]] {knob} is turned by {owners[knob]} and by {actuator.kind}: a knob has one owner"
-                    )
-                owners[knob] = actuator.kind
-        return self
-
     @classmethod
     def settings_customise_sources(
         cls,

@@ -1,13 +1,12 @@
-"""The sections of a job file that the daemon alone reads: who turns knobs, how to decide, where to write and to listen."""
+"""What the daemon alone reads of a job file: who turns knobs, how to decide, where to write and to listen."""
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, FiniteFloat, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
 
 from policies.control import ControlMode
 from policies.objective import StalenessBound
 from policies.rules import Foreign
-from policies.settings import ACTED
 from tuner.config.values import Count, Seconds, Section, not_bool
 
 Frac = Annotated[FiniteFloat, BeforeValidator(not_bool), Field(ge=0, le=1)]
@@ -16,20 +15,17 @@ Times = Annotated[int, BeforeValidator(not_bool), Field(ge=0, le=10**6)]
 
 
 class ActuatorSection(Section):
-    """One way to turn knobs. Each knob has one owner; a job without any actuator is only watched and advised."""
+    """One way to turn knobs, with the keys of its kind: `knobs` for all, and what each needs. A knob has one owner; a
+    job without any actuator is only watched and advised."""
+
+    model_config = ConfigDict(extra="allow")
 
     kind: str = Field(examples=["dry_run"])
     """dry_run, command, control_file, config_restart, router, ray or kubernetes."""
-    knobs: tuple[str, ...] = Field(default=(), examples=[["gpus_trainer"]])
-    """The knobs that it turns: gpus_trainer (the split), prefill_decode_split, oversampling_ratio, max_in_flight."""
 
-    @field_validator("knobs")
-    @classmethod
-    def _known(cls, knobs: tuple[str, ...]) -> tuple[str, ...]:
-        for knob in knobs:
-            if knob not in ACTED:
-                raise ValueError(f"{knob!r} is no knob that a controller turns; there are {', '.join(ACTED)}")
-        return knobs
+    def options(self) -> dict[str, Any]:
+        """The keys that belong to its kind; that kind checks them."""
+        return dict(self.__pydantic_extra__ or {})
 
 
 class ObjectiveSection(Section):
@@ -144,4 +140,3 @@ class ServerSection(Section):
     token_file: str | None = Field(default=None, examples=["equipoise.token"])
     """A file with one bearer token of at least 16 characters. Whoever knows it may pause, resume, approve and set the
     mode; without one those routes do not exist. It is read anew at each request, so it may rotate."""
-

@@ -120,11 +120,28 @@ class SourceSection(Section):
     """One thing to read; used when the command line names none."""
 
     path: str = Field(examples=["logs/train.log"])
-    """A file or folder, or `-` for standard input. Relative to where the command is run."""
+    """A file or folder, `-` for standard input, or a server to watch live: prometheus+http(s)://host:port or
+    scrape+http(s)://host:port. Relative to where the command is run."""
     kind: str | None = Field(default=None, examples=["console"])
     """console, jsonl, csv, tensorboard, ...; detected where absent."""
     framework: str | None = Field(default=None, examples=["verl"])
     """Of this source alone, e.g. vllm for an engine's log beside the trainer's; detected where absent."""
+    token_file: str | None = Field(default=None, examples=["prometheus.token"])
+    """Of a server: a file with its bearer token, read at each request."""
+    user: str | None = Field(default=None, examples=["equipoise"])
+    """Of a server with basic authentication, instead of token_file."""
+    password_file: str | None = Field(default=None, examples=["prometheus.password"])
+    """The file with that user's password."""
+    ca_file: str | None = Field(default=None, examples=["ca.pem"])
+    """Of a server: certificates to trust instead of the system's."""
+
+    @model_validator(mode="after")
+    def _one_way_in(self) -> Self:
+        if (self.user is None) != (self.password_file is None):
+            raise ValueError("basic authentication needs both user and password_file")
+        if self.token_file is not None and self.user is not None:
+            raise ValueError("token_file and user are both given; a server takes one of them")
+        return self
 
 
 class BoundsSection(Section):

@@ -176,11 +176,19 @@ def version_of(seen: Observed) -> str | None:
 
 RESTART = Change.RESTART
 _TRAIN_NODES, _INFER_NODES = "deployment.num_train_nodes", "deployment.num_infer_nodes"
+_PER_NODE = ("deployment.gpus_per_node",)
 KNOBS = (
     KnobKey("gpus_trainer", "deployment.num_train_gpus", RESTART),
-    KnobKey("gpus_trainer", _TRAIN_NODES, RESTART, note="in nodes", where_set=_TRAIN_NODES),
+    KnobKey("gpus_trainer", _TRAIN_NODES, RESTART, note="in nodes", where_set=_TRAIN_NODES, per=_PER_NODE),
     KnobKey("gpus_generator", "deployment.num_infer_gpus", RESTART),
-    KnobKey("gpus_generator", _INFER_NODES, RESTART, note="in nodes of one replica", where_set=_INFER_NODES),
+    KnobKey(
+        "gpus_generator",
+        _INFER_NODES,
+        RESTART,
+        note="in nodes of one replica",
+        where_set=_INFER_NODES,
+        per=_PER_NODE,
+    ),
     KnobKey("prefill_decode_split", "inference.deployment.num_prefill_replicas", RESTART, note="type=disaggregated"),
     KnobKey(
         "max_in_flight",
@@ -230,5 +238,6 @@ FRAMEWORK = Framework(
     mode=overlapped,
     version=version_of,
     facts=facts_of,
+    config_style="toml",
     interpret=interpret,
 )

@@ -1,4 +1,4 @@
-"""The board: what the loop last did, for readers in other threads. One frozen face at a time; nobody waits for a lock."""
+"""The board: what the loop last did, for readers in other threads. One frozen face at a time, no lock."""
 
 from dataclasses import dataclass
 from functools import cached_property

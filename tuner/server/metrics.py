@@ -1,6 +1,7 @@
-"""/metrics: what the loop did, under the prefix `equipoise_`. Set at each tick; the labels come from small closed sets."""
+"""/metrics: what the loop did, under the prefix `equipoise_`. Set at each tick; labels from small closed sets."""
 
 from collections.abc import Iterable
+from math import nan
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
@@ -31,6 +32,8 @@ class Metrics:
         self._build.labels(VERSION).set(1)
         for mode in ControlMode:
             self._mode.labels(mode.value).set(0)
+        for unknown in (self._error, self._coverage, self._bias, self._scale, self._success, self._last):
+            unknown.set(nan)
 
     def _define(self) -> None:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
@@ -153,5 +156,3 @@ def labels_of(decision: Decision) -> tuple[str, str, str]:
 def target_of(state: State) -> Setpoints | None:
     """The setting we stand by: where the move under way leads, else what is accepted."""
     return state.accepted if state.move is None else state.move.goal
-
-

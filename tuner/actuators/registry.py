@@ -1,0 +1,55 @@
+"""Every kind of actuator, by the name that a job file gives it; each is imported when one is made."""
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from pydantic import ValidationError
+
+from tuner.actuators.base import Actuator
+from tuner.actuators.site import Site
+from tuner.errors import ConfigError
+
+KINDS: Mapping[str, str] = {
+    "dry_run": "",
+    "command": "",
+    "control_file": "",
+    "config_restart": "",
+    "router": "",
+    "ray": "tune",
+    "kubernetes": "kubernetes",
+}
+"""Each kind, and the extra that it needs beside the base install."""
+
+
+def make(kind: str, options: Mapping[str, object], site: Site) -> Actuator:
+    """The actuator of a job file's `[[actuator]]` section, without its `kind`; ConfigError for what it cannot be."""
+    if kind not in KINDS:
+        raise ConfigError(f"[[actuator]] kind={kind!r}: no such actuator; there are {', '.join(KINDS)}")
+    room = _room(kind)
+    try:
+        chosen = room.Options.model_validate(dict(options))
+    except ValidationError as wrong:
+        raise ConfigError(f"[[actuator]] kind={kind!r}: {_first(wrong)}") from None
+    made: Actuator = room.make(chosen, site)
+    return made
+
+
+def _room(kind: str):  # type: ignore[no-untyped-def]
+    """The module of a kind; a missing library is one sentence with the remedy."""
+    try:
+        return import_module(f"tuner.actuators.{kind}")
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.startswith("tuner"):
+            raise
+        extra = f"equipoise[{KINDS[kind]}]" if KINDS[kind] else "equipoise"
+        raise ConfigError(
+            f"[[actuator]] kind={kind!r} needs the library {missing.name}: pip install '{extra}'"
+        ) from None
+
+
+def _first(wrong: ValidationError) -> str:
+    """Key, value and fault of the first error."""
+    error = wrong.errors(include_url=False)[0]
+    key = ".".join(map(str, error["loc"]))
+    told = "" if error["type"] == "missing" else f"={error['input']!r}"
+    return f"{key}{told}: {error['msg']}"
