@@ -23,7 +23,7 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
     yield f"{told['job']}: {told['headline']}"
     yield f"mode {told['mode']}, last tick {ago(told['age_s'])} ago, {told['period_s']:g} s between two"
     yield from (f"TROUBLE: {trouble}" for trouble in told["troubles"])
-    for name, key in (("in force", "in_force"), ("stood by", "target"), ("wanted", "desired")):
+    for name, key in (("in force", "in_force"), ("goal", "target"), ("wanted", "desired")):
         if told[key]:
             yield f"{name}: {changes(told[key])}"
     decision = told["decision"]

@@ -8,9 +8,12 @@ from policies.estimators import estimate
 from policies.guardrails.seeing import EVIDENCE
 from policies.recommendations import advise
 from policies.rules import Rules
+from simulators.plant import Setpoints
 from tuner.loop import Ticked
 from tuner.report.answer import Material
 
+PAST = 480
+"""Ticks whose settings are remembered for the picture: four hours of ticks every 30 s."""
 LATE_PERIODS = 3.0
 LATE_S = 120.0
 """A loop without a tick for longer than both is not alive."""
@@ -44,6 +47,8 @@ class Face:
     success_s: float | None
     """When a tick last was written with evidence in view."""
     rules: Rules
+    past: tuple[tuple[float, Setpoints], ...] = ()
+    """When which settings were in force, at the last ticks, oldest first."""
 
     @cached_property
     def material(self) -> Material:
@@ -76,6 +81,7 @@ class Board:
             (not written) + (before.failures if before is not None else 0),
             ticked.entry.at_s if good else (before.success_s if before is not None else None),
             self.about.rules,
+            (*(before.past if before is not None else ()), (ticked.entry.at_s, ticked.entry.seen.in_force))[-PAST:],
         )
 
     def troubles(self, now_s: float) -> tuple[str, ...]:

@@ -1,11 +1,12 @@
 """The page for people: what is now, who waits for whom, what was decided last and why, with the reports' pictures."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from policies.control import ControlMode
+from policies.control import ControlMode, HoldCode
 from policies.scorecard import coverage
 from policies.settings import ACTED, values
 from policies.state import State
@@ -16,6 +17,7 @@ from tuner.report.decided import NAMES, ago, changes, clock, known, sentence, wh
 from tuner.report.html import page
 from tuner.report.story import Picture, pictures_of
 from tuner.server.board import Board, Face
+from tuner.server.drawing import settings_over_time, waiting
 from tuner.server.metrics import target_of
 from tuner.version import VERSION
 
@@ -36,6 +38,11 @@ KEY_SIGNALS = (
     ("resp_len_mean", "response tokens"),
     ("engines", "engines that report"),
 )
+QUIET = frozenset(
+    {HoldCode.POLICY, HoldCode.DEADBAND, HoldCode.UNCONFIRMED, HoldCode.SETTLING, HoldCode.PAYBACK, HoldCode.STEP}
+    | {HoldCode.DONOR, HoldCode.GATE, HoldCode.ILLEGAL, HoldCode.BOUND, HoldCode.BUDGET}
+)
+"""Holds because there is nothing to gain, or not enough."""
 ACTIONS = {"hold": "holds", "advise": "advises", "ask": "asks", "apply": "moves"}
 
 
@@ -62,7 +69,8 @@ class Run:
 
     ident: str
     action: str
-    code: str
+    codes: str
+    """The reasons' codes, with how often where there are several."""
     reason: str
     changes: str
     since: str
@@ -96,7 +104,7 @@ class Page:
 
     def _pictures(self, face: Face) -> tuple[Picture, ...]:
         if self._drawn is None or self._drawn[0] is not face:
-            self._drawn = (face, pictures_of(face.material))
+            self._drawn = (face, (*settings_over_time(face.past), *pictures_of(face.material)))
         return self._drawn[1]
 
 
@@ -111,6 +119,7 @@ def view_of(face: Face, now_s: float) -> dict[str, Any]:
         "age": ago(now_s - entry.at_s),
         "verdict": str(diagnosis.verdict),
         "headline": diagnosis.headline,
+        "waiting": waiting(diagnosis.rates),
         "decision": sentence(entry.decision),
         "settings": tuple(settings_of(face)),
         "signals": tuple(seen_of(face)),
@@ -160,9 +169,9 @@ def runs_of(records: Sequence[dict[str, Any]]) -> Iterator[Run]:
         yield Run(
             newest["decision_id"],
             ACTIONS[newest["action"]],
-            newest["code"] or "",
+            _codes(ticks),
             newest["reason"],
-            changes(newest["order"] or newest["changes"] or newest["proposed"]),
+            changes(newest["order"] or newest["changes"]),
             clock(oldest["at_s"]),
             clock(newest["at_s"]),
             len(ticks),
@@ -172,8 +181,17 @@ def runs_of(records: Sequence[dict[str, Any]]) -> Iterator[Run]:
 
 
 def _alike(record: dict[str, Any]) -> tuple[Any, ...]:
-    wish = record["order"] or record["changes"]
-    return record["action"], record["code"], None if wish is None else tuple(sorted(known(wish).items()))
+    """Holds because nothing is worth doing are one story, whatever the wording of the day."""
+    wish, code = record["order"] or record["changes"], record["code"]
+    code = "quiet" if code in QUIET else code
+    return record["action"], code, None if wish is None else tuple(sorted(known(wish).items()))
+
+
+def _codes(ticks: Sequence[dict[str, Any]]) -> str:
+    counts = Counter(tick["code"] for tick in ticks if tick["code"])
+    if len(counts) < 2:
+        return "".join(counts)
+    return ", ".join(f"{code} {count}" for code, count in counts.most_common())
 
 
 def _asked(state: State) -> dict[str, str] | None:
