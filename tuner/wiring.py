@@ -180,9 +180,9 @@ def started(setup: Setup, world: World, address: str) -> Start:
     return Start(charter, state, journal, inbox, token, tuple(notes))
 
 
-def refuse_auto_on_remote(journal: Path, mode: ControlMode) -> None:
-    """Raises ConfigError for `auto` where locks are not to be trusted."""
-    kind = remote_kind(journal)
+def refuse_auto_on_remote(journal: Path, mode: ControlMode, mounts: str | None = None) -> None:
+    """Raises ConfigError for `auto` where locks are not to be trusted. `mounts`: as /proc/self/mounts has them."""
+    kind = remote_kind(journal, mounts)
     if kind is not None and mode is ControlMode.AUTO:
         raise ConfigError(
             f"journal.path={journal} is on {kind}, where locks of several machines do not hold: mode auto is refused; "
