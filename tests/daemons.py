@@ -21,22 +21,24 @@ from tuner.wallclock import WallClock
 from tuner.wiring import World, setup_of
 
 CAPABILITIES = (Capability(SPLIT, actuation_s=60.0, cost_s=60.0), Capability("max_in_flight"))
-FACTOR = 600.0
+FACTOR = 200.0
 """Seconds of the job in one of ours."""
+HEAD_S = 1500.0
+"""The job has run for so long when its daemon first starts: enough steps to decide by."""
 
 
 class Hastened:
-    """A wall clock that began at 0 when its folder was made, and runs so many times faster."""
+    """A wall clock that stood at HEAD_S when its folder was made, and runs so many times faster."""
 
     def __init__(self, folder: Path, factor: float) -> None:
         self._inner, self._factor = WallClock(), factor
         self._origin_s = float((folder / "origin").read_text())
 
     def now_s(self) -> float:
-        return (self._inner.now_s() - self._origin_s) * self._factor
+        return HEAD_S + (self._inner.now_s() - self._origin_s) * self._factor
 
     def wait_until(self, at_s: float) -> None:
-        self._inner.wait_until(at_s / self._factor + self._origin_s)
+        self._inner.wait_until((at_s - HEAD_S) / self._factor + self._origin_s)
 
     def wake(self) -> None:
         self._inner.wake()
@@ -46,7 +48,9 @@ def prepared(folder: Path, text: str, plant: FluidPlant | None = None) -> Path:
     """A folder with a job file and a job."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "job.toml").write_text(text)
-    SavedPlant(folder / "plant").save(plant or FluidPlant())
+    plant = plant or FluidPlant()
+    plant.observe(HEAD_S)
+    SavedPlant(folder / "plant").save(plant)
     (folder / "origin").write_text(str(time.time()))
     return folder
 

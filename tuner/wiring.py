@@ -160,9 +160,14 @@ def _stated_job(model: str | None) -> Job | None:
 
 
 def started(setup: Setup, world: World, address: str) -> Start:
-    """The journal with a new writer, and the state to go on from. The lease must be held already."""
-    journal = soundly_opened(setup.journal)
+    """The journal with a new writer, and the state to go on from. The lease must be held already.
+
+    What cannot be is refused before anything is written.
+    """
     now_s = world.clock.now_s()
+    charter_of(setup, world, now_s)
+    refuse_auto_on_remote(setup.journal, setup.mode or ControlMode.ADVISE)
+    journal = soundly_opened(setup.journal)
     before, state = journal.charter(), journal.last()
     token = journal.begin(now_s, {"host": socket.gethostname(), "pid": os.getpid(), "url": address, "version": VERSION})
     charter = charter_of(setup, world, journal.first_begun_s() or now_s)
@@ -176,7 +181,8 @@ def started(setup: Setup, world: World, address: str) -> Start:
         notes.append(f"mode stays {state.mode}, as it was set since {charter.mode} was first asked for")
     if state.at_s is not None and state.at_s > now_s + setup.period_s:
         notes.append(f"the last tick is {state.at_s - now_s:.0f} s in the future: this machine's clock was set back")
-    refuse_auto_on_remote(setup.journal, charter.mode or state.mode)
+    if state.mode is ControlMode.AUTO:
+        refuse_auto_on_remote(setup.journal, charter.mode or state.mode)
     return Start(charter, state, journal, inbox, token, tuple(notes))
 
 

@@ -12,9 +12,11 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from statistics import fmean
 
 from policies.control import ControlMode
 from policies.guardrails.seeing import EVIDENCE
+from policies.readings import rate_series
 from policies.settings import SPLIT
 from simulators.legality import legal_settings
 from simulators.plant import Bounds, Mode, Observation, TrainerResize
@@ -194,10 +196,13 @@ def _knobs(world: World, seen: Observation, bounds: Bounds) -> Checks:
 
 
 def _sandboxes(seen: Observation) -> Checks:
-    quota, cap = seen.in_force.sandbox_quota, seen.in_force.max_in_flight
-    rate = seen.snapshot.get("gen_samples_per_s")
+    """Live sandboxes and starts, where the job states or shows any."""
+    quota, cap, rates = seen.in_force.sandbox_quota, seen.in_force.max_in_flight, rate_series(seen.snapshot)
+    if quota is None and not any(name.startswith("sandbox") for name in seen.snapshot.signals):
+        return
     if quota is not None and cap is not None:
         level = Level.FAIL if cap > quota else Level.OK
         yield Check("sandboxes", level, f"{cap} rollouts in flight at most, the provider allows {quota} live ones")
-    if rate:
+    if rates:
+        rate = fmean(rates)
         yield Check("sandboxes", Level.OK, f"{rate:.3g} rollouts/s: with one each, {3600 * rate:,.0f} starts an hour")

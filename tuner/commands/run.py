@@ -93,6 +93,8 @@ def once(setup: Setup, world: World, *, as_json: bool) -> int:
 def serve(setup: Setup, world: World) -> int:
     """Ticks until a signal or a command says stop. The lease must be held."""
     told = setup.job.server
+    if told.token_file is not None:
+        token_of(Path(told.token_file))
     socket = None if told.enabled is False else listening(told.host or HOST, PORT if told.port is None else told.port)
     with ExitStack() as stack:
         address = "" if socket is None else address_of(socket)
@@ -122,12 +124,10 @@ def _about(setup: Setup, start: Start, now_s: float) -> About:
         refused = ""
     except ConfigError as error:
         refused = str(error)
-    token_file = setup.job.server.token_file
-    if token_file is not None:
-        token_of(Path(token_file))
+    acts = setup.job.server.token_file is not None
     name = setup.job.job.name or setup.journal.stem
     rules = rules_of(start.charter)
-    return About(name, rules, setup.period_s, start.token, now_s, token_file is not None, refused)
+    return About(name, rules, setup.period_s, start.token, now_s, acts, refused)
 
 
 def _parts(setup: Setup, world: World, start: Start, watchers: tuple[Watcher, ...]) -> Parts:

@@ -17,7 +17,9 @@ def test_status_tells_now_as_the_loop_left_it(face: Face) -> None:
     assert told["tick"] == face.state.tick == 60
     assert told["decision"]["reason"]
     assert told["headline"].endswith(".")
-    assert told["ready"] and told["alive"] and told["troubles"] == []
+    assert told["ready"]
+    assert told["alive"]
+    assert told["troubles"] == []
 
 
 def test_decisions_come_newest_first_and_pages_join_without_gap_or_overlap(face: Face) -> None:
@@ -118,7 +120,8 @@ def test_the_page_tells_now_and_the_decisions_and_loads_nothing_from_elsewhere(f
     told = face.ask("/api/v1/status").json
     assert told["headline"] in text
     assert "trainer GPUs" in text
-    assert "<h1>" in text and "Last decisions" in text
+    assert "<h1>" in text
+    assert "Last decisions" in text
     assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "https://" not in text
     assert face.ask("/page.css").headers["content-type"].startswith("text/css")

@@ -16,9 +16,8 @@ from tuner.server import serving
 from tuner.server.commanding import BODY_MOST, TOKEN_MOST, token_of
 from tuner.server.shield import BURST
 
-READING = ("/", "/metrics", "/healthz", "/readyz", "/page.css", "/page.js") + tuple(
-    f"/api/v1/{name}" for name in ("status", "decisions", "decisions/d1", "signals", "predictions")
-)
+DATA = ("status", "decisions", "decisions/d1", "signals", "predictions")
+READING = ("/", "/metrics", "/healthz", "/readyz", "/page.css", "/page.js", *(f"/api/v1/{name}" for name in DATA))
 
 
 def raw(face: Face, text: bytes, wait_s: float = 5.0) -> bytes:
@@ -89,7 +88,9 @@ def test_a_token_that_rotates_counts_from_the_next_request_on(fresh: Face) -> No
     assert fresh.tell("/api/v1/pause", {}, token="another-token-of-good-length").status == 202
 
 
-@pytest.mark.parametrize("text", ["", "short", "with space in the middle!", "x" * (TOKEN_MOST + 1), "tokentoken\x00token"])
+@pytest.mark.parametrize(
+    "text", ["", "short", "with space in the middle!", "x" * (TOKEN_MOST + 1), "tokentoken\x00token"]
+)
 def test_a_file_without_a_token_worth_the_name_is_refused_at_the_start(tmp_path: Path, text: str) -> None:
     (tmp_path / "token").write_text(text)
     with pytest.raises(ConfigError, match="openssl rand"):

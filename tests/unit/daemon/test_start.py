@@ -76,7 +76,9 @@ def test_what_a_person_set_meanwhile_outlives_a_restart_until_the_file_changes(h
     auto = '[policy]\nmode = "auto"\nearn_auto = false'
     house.begin(auto)
     with closing(Journal(house.folder / "journal.db")) as journal:
-        parts = Parts(FluidPlant(now_s=1500.0), rules_of(decoded(journal.charter() or "")), house.clock, journal, Said())
+        parts = Parts(
+            FluidPlant(now_s=1500.0), rules_of(decoded(journal.charter() or "")), house.clock, journal, Said()
+        )
         run(parts, journal.last() or State(), house.clock.now_s() + 60.0)
     assert house.begin(auto).mode is ControlMode.OBSERVE
     assert house.begin('[policy]\nmode = "approve"').mode is ControlMode.APPROVE
@@ -113,8 +115,9 @@ def test_the_job_s_horizon_runs_from_its_first_start(house: House) -> None:
 def test_all_that_a_file_says_of_deciding_reaches_the_rules(house: House) -> None:
     house.begin(
         '[policy]\nforeign = "pause"\napproval_s = 60\nfreeze_s = 70\ndrift_s = 80\nearn_auto = false\n'
-        "[guardrails]\ndeadband_frac = 0.1\n[gate]\nprobability_min = 0.8\n[objective]\nstaleness_discount_frac = 0.05\n"
-        '[bounds]\ngpus_trainer_min = 32\n[cost]\nusd_per_gpu_hour = 2.0'
+        "[guardrails]\ndeadband_frac = 0.1\n[gate]\nprobability_min = 0.8\n"
+        "[objective]\nstaleness_discount_frac = 0.05\n"
+        "[bounds]\ngpus_trainer_min = 32\n[cost]\nusd_per_gpu_hour = 2.0"
     )
     with closing(viewed(house.folder / "journal.db")) as journal:
         charter = decoded(journal.charter() or "")
@@ -174,7 +177,7 @@ def damaged(house: House) -> Iterator[Path]:
     content = bytearray(path.read_bytes())
     content[4096 * 3 : 4096 * 6] = b"\xa5" * (4096 * 3)
     path.write_bytes(content)
-    yield path
+    return path
 
 
 def test_a_damaged_journal_is_refused_kept_and_copied_once(damaged: Path) -> None:
