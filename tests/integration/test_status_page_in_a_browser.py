@@ -80,7 +80,7 @@ def test_it_follows_the_daemon_keeps_what_is_open_and_can_be_held(browser: Any, 
     page.goto(face.url)
     page.locator("details summary").first.click()
     opened = page.locator("details[open]").first.get_attribute("id")
-    face.now_s = HOUR + 100.0
+    face.now_s = HOUR + 60.0
     page.locator("time", has_text="2 min ago").wait_for(timeout=20_000)
     assert page.locator(f"#{opened}[open]").count() == 1
     page.locator("#hold").click()
