@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from policies.settings import ACTED, SPLIT, values
 from simulators.plant import Inventory, Observation, Order, Outcome, Receipt, Setpoints, Status, Topology
@@ -10,9 +11,11 @@ from simulators.snapshot import Note, Snapshot
 from tuner.actuators.base import Actuator
 from tuner.errors import ActuationError, ConfigError
 from tuner.feeds.base import Cursor, Poll, Source
+from tuner.feeds.discovery import Options, source_of
 from tuner.ingest.following import Follower, Stream
 from tuner.ingest.joining import Reading
 from tuner.ingest.merging import better
+from tuner.ingest.reading import formats_of, frameworks_named
 
 DEADLINE_S = 5.0
 """For all feeds of one tick together, where nothing else is said."""
@@ -48,6 +51,15 @@ class Stated:
     def to_setpoints(self) -> Setpoints:
         """None: a knob that was turned since would be hidden behind the statement."""
         return Setpoints()
+
+
+def source_at(text: str, framework: str = "auto", **given: Any) -> Source:
+    """The live source that a SOURCE names; `given`: access, kind, match, as in feeds.discovery.Options.
+
+    Raises ConfigError for what is no source.
+    """
+    frameworks = frameworks_named(framework)
+    return source_of(text, Options(frameworks, formats_of(frameworks), **given))
 
 
 class LivePlant:

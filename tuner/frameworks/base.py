@@ -99,6 +99,9 @@ class Framework:
     aliases: tuple[Alias, ...]
     knobs: tuple[KnobKey, ...] = ()
     formats: tuple[LineFormat, ...] = ()
+    serves: tuple[str, ...] = ()
+    """What it serves as Prometheus metrics: prefixes ending in `:` or `_`, under which aliases stand, and full names
+    that only `interpret` or `facts` read."""
     signature: tuple[str, ...] = ()
     """Raw keys, or prefixes ending in `/` `.` or `_`, that only this framework writes; each hit counts."""
     config_signature: tuple[str, ...] = ()
