@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from tuner.errors import ConfigError
 from tuner.feeds.base import Feed, Source
 from tuner.feeds.http import Access, checked_url
-from tuner.feeds.scrape import Scrape
+from tuner.feeds.scrape import Scrape, Targets
 from tuner.feeds.tail import Tail
+from tuner.feeds.targets import TargetList, with_path
 from tuner.frameworks.base import Framework
 from tuner.sources.base import Format
 
 PROMETHEUS, SCRAPE = "prometheus+", "scrape+"
-METRICS_PATH = "/metrics"
+LIST = "file:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +32,26 @@ class Options:
 
 
 def source_of(text: str, wanted: Options) -> Source:
-    """A Prometheus server, one engine's own /metrics, or the path of a file that grows. Raises ConfigError."""
+    """The live source behind a SOURCE. Raises ConfigError.
+
+    `prometheus+http(s)://host:port[/path]`, `scrape+http(s)://host:port[/path]`, `scrape+file:LIST` with a list of what
+    to scrape (tuner/feeds/targets.py), or the path of a file that grows.
+    """
     if text.startswith(PROMETHEUS):
         return Source(_prometheus(text, wanted), "prometheus", sampled=True)
     if text.startswith(SCRAPE):
-        url = with_path(checked_url(text.removeprefix(SCRAPE)))
-        return Source(Scrape(text, lambda: (url,), wanted.access), "prometheus", sampled=True)
+        return Source(Scrape(text, _targets(text.removeprefix(SCRAPE)), wanted.access), "prometheus", sampled=True)
     if "://" in text:
-        raise ConfigError(
-            f"{text.split('@')[-1][:200]}: unknown kind of source; write scrape+http://host:port or a path"
-        )
+        known = "prometheus+http://host:port, scrape+http://host:port, scrape+file:LIST or a path"
+        raise ConfigError(f"{text.split('@')[-1][:200]}: unknown kind of source; write {known}")
     return Source(Tail(text, wanted.formats, wanted.kind), wanted.kind or "file")
+
+
+def _targets(where: str) -> Targets:
+    if where.startswith(LIST):
+        return TargetList(where.removeprefix(LIST).removeprefix("//"))
+    url = with_path(checked_url(where))
+    return lambda: (url,)
 
 
 def _prometheus(text: str, options: Options) -> Feed:
@@ -49,8 +59,3 @@ def _prometheus(text: str, options: Options) -> Feed:
 
     url = checked_url(text.removeprefix(PROMETHEUS))
     return Prometheus(Wanted(url, options.frameworks, options.match, options.access))
-
-
-def with_path(url: str) -> str:
-    """The URL with /metrics where it names a server only."""
-    return url if "/" in url.split("://", 1)[1] else url + METRICS_PATH
