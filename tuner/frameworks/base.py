@@ -118,5 +118,7 @@ class Framework:
     interpret: Interpret | None = None
     computed_trust: Mapping[str, float] = field(default_factory=dict)
     """Trust of signals that `interpret` adds, where it is not 1."""
+    sync_keys: tuple[str, ...] = ()
+    """Raw keys above 0 while an engine takes new weights."""
     copy_labels: tuple[str, ...] = ()
     """Labels that tell copies of one speaker apart (`tp_rank`): of records that differ only in these, one counts."""

@@ -278,6 +278,7 @@ FRAMEWORK = Framework(
     config_signature=("mem_fraction_static", "chunked_prefill_size", "max_running_requests"),
     step_keys=(),
     engine=True,
+    sync_keys=("sglang:num_paused_reqs", "sglang_num_paused_reqs"),
     mode=lambda _: Mode.ENGINE,
     facts=facts,
     interpret=interpret,

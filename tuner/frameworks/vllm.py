@@ -267,6 +267,7 @@ FRAMEWORK = Framework(
     config_signature=("max_num_seqs", "gpu_memory_utilization", "max_num_batched_tokens"),
     step_keys=(),
     engine=True,
+    sync_keys=("vllm:rl_weight_update_operations_in_flight",),
     mode=lambda _: Mode.ENGINE,
     facts=facts,
     interpret=interpret,

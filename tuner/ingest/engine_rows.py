@@ -38,6 +38,7 @@ class EngineRows:
         self._spoken: dict[Replica, set[str]] = {}
         self._copies: dict[Replica, Replica] = {}
         self._named: dict[Replica, Replica | None] = {}
+        self._syncing: set[Replica] = set()
         self._round = 0
         self._time_s: float | None = None
         self.rows_seen = 0
@@ -46,6 +47,7 @@ class EngineRows:
         replica = self._replica(record.labels)
         if replica is None:
             return
+        self._note_sync(replica, record.values)
         raw = RawRow(dict(record.values), record.step, record.time_s, None, 1, record.origin, record.labels)
         values = translate(self._matcher, raw, self._before.get(replica), Mode.ENGINE, self._provenance)
         self._remember(replica, raw)
@@ -58,6 +60,18 @@ class EngineRows:
         spoken.update(values)
         self._states[replica] = _after(self._states.get(replica), values, self._round, record.time_s)
         self._time_s = record.time_s if record.time_s is not None else self._time_s
+
+    @property
+    def syncing(self) -> bool:
+        """True while a living replica says that it takes new weights."""
+        return not self._syncing.isdisjoint(self._states)
+
+    def _note_sync(self, replica: Replica, values: Mapping[str, float]) -> None:
+        keys = self._matcher.framework.sync_keys
+        if any(values.get(key, 0.0) > 0.0 for key in keys):
+            self._syncing.add(replica)
+        elif any(key in values for key in keys):
+            self._syncing.discard(replica)
 
     def _remember(self, replica: Replica, raw: RawRow) -> None:
         """The last raw values of a replica, for its totals: kept per key, since lines differ in what they say."""
