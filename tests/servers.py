@@ -59,8 +59,6 @@ def serving(respond: Respond, tls: object = None) -> Iterator[Server]:
             self.end_headers()
             self.wfile.write(answer.body)
 
-        do_POST = do_GET
-
         def log_message(self, *_: object) -> None:
             return None
 

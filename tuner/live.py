@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from policies.settings import ACTED, SPLIT, values
 from simulators.plant import Inventory, Observation, Order, Outcome, Receipt, Setpoints, Status, Topology
@@ -10,9 +11,11 @@ from simulators.snapshot import Note, Snapshot
 from tuner.actuators.base import Actuator
 from tuner.errors import ActuationError, ConfigError
 from tuner.feeds.base import Cursor, Poll, Source
+from tuner.feeds.discovery import Options, source_of
 from tuner.ingest.following import Follower, Stream
 from tuner.ingest.joining import Reading
 from tuner.ingest.merging import better
+from tuner.ingest.reading import formats_of, frameworks_named
 
 DEADLINE_S = 5.0
 """For all feeds of one tick together, where nothing else is said."""
@@ -48,6 +51,15 @@ class Stated:
     def to_setpoints(self) -> Setpoints:
         """None: a knob that was turned since would be hidden behind the statement."""
         return Setpoints()
+
+
+def source_at(text: str, framework: str = "auto", **given: Any) -> Source:
+    """The live source that a SOURCE names; `given`: access, kind, match, as in feeds.discovery.Options.
+
+    Raises ConfigError for what is no source.
+    """
+    frameworks = frameworks_named(framework)
+    return source_of(text, Options(frameworks, formats_of(frameworks), **given))
 
 
 class LivePlant:
@@ -100,7 +112,8 @@ class LivePlant:
         snapshot = self._reading.snapshot if self._reading is not None else Snapshot({})
         told = self._current()
         notes = (*snapshot.notes, *_troubles(self.feeds), *told.notes)
-        return Observation(now_s, replace(snapshot, notes=notes), self._in_force(told), told.inventory)
+        there = _together(told.inventory, Inventory(syncing=self._follower.syncing))
+        return Observation(now_s, replace(snapshot, notes=notes), self._in_force(told), there)
 
     def _listen(self, now_s: float) -> None:
         """One poll of every feed, side by side; what they bring goes to the follower in the feeds' order."""
@@ -151,12 +164,13 @@ class LivePlant:
 
     def apply(self, order: Order, now_s: float) -> Receipt:
         """Each knob to the one actuator that owns it; a knob of nobody is refused."""
-        parts: dict[Actuator | None, dict[str, object]] = {}
+        parts: dict[int | None, dict[str, Any]] = {}
         for name, value in values(order.setpoints).items():
             parts.setdefault(self._owners.get(name), {})[name] = value
         outcomes: dict[str, Outcome] = {}
-        for actuator, wanted in parts.items():
-            outcomes |= _applied(actuator, replace(order, setpoints=Setpoints(**wanted)), now_s)  # type: ignore[arg-type]
+        for place, wanted in parts.items():
+            actuator = self._actuators[place] if place is not None else None
+            outcomes |= _applied(actuator, replace(order, setpoints=Setpoints(**wanted)), now_s)
         return Receipt(order.decision_id, outcomes)
 
     def close(self) -> None:
@@ -191,16 +205,15 @@ def _known(a: int | None, b: int | None) -> int | None:
     return b if a is None else a
 
 
-def owners(actuators: Sequence[Actuator]) -> Mapping[str, Actuator]:
-    """The actuator of each setpoint: by its own name, or as part of a knob. Raises ConfigError where two claim one."""
-    found: dict[str, Actuator] = {}
-    for actuator in actuators:
+def owners(actuators: Sequence[Actuator]) -> Mapping[str, int]:
+    """The place of each setpoint's actuator: by its own name, or as part of a knob. ConfigError where two claim one."""
+    found: dict[str, int] = {}
+    for place, actuator in enumerate(actuators):
         for capability in actuator.capabilities():
-            other = found.setdefault(capability.knob, actuator)
-            if other is not actuator:
-                raise ConfigError(
-                    f"{capability.knob} is turned by two actuators, {other.name} and {actuator.name}; leave it to one"
-                )
+            other = found.setdefault(capability.knob, place)
+            if other != place:
+                names = f"{actuators[other].name} and {actuator.name}"
+                raise ConfigError(f"{capability.knob} is turned by two actuators, {names}; leave it to one")
     parts = {part: found[knob] for knob, all_parts in ACTED.items() if knob in found for part in all_parts}
     if SPLIT in found:
         parts.setdefault("gpus_decode", found[SPLIT])

@@ -21,7 +21,8 @@ class Poll:
     """Targets that should have answered (engines, queries, files)."""
     answered: int = 1
     failure: str | None = None
-    """Why nothing could be read at all: server down, file gone. None: the feed answered, be it with nothing new."""
+    """Why nothing could be read at all: server down, file gone. None: the feed answered, be it with nothing new.
+    Told beside the feed's name, which it need not repeat."""
 
     @property
     def coverage_frac(self) -> float:

@@ -1,41 +1,61 @@
 """From a SOURCE as a user writes it to the feed behind it."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuner.errors import ConfigError
-from tuner.feeds.base import Source
+from tuner.feeds.base import Feed, Source
 from tuner.feeds.http import Access, checked_url
-from tuner.feeds.scrape import Scrape
+from tuner.feeds.scrape import Scrape, Targets
 from tuner.feeds.tail import Tail
+from tuner.feeds.targets import TargetList, with_path
+from tuner.frameworks.base import Framework
 from tuner.sources.base import Format
 
-SCRAPE = "scrape+"
-METRICS_PATH = "/metrics"
+PROMETHEUS, SCRAPE = "prometheus+", "scrape+"
+LIST = "file:"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a job file says beside the SOURCE itself."""
+    """What is known beside the SOURCE itself."""
 
+    frameworks: tuple[Framework, ...]
+    """Whose metrics a Prometheus server is asked for."""
+    formats: tuple[Format, ...]
+    """Of the lines of a console log."""
     access: Access = field(default_factory=Access)
     kind: str | None = None
     """Of a file: console, jsonl, csv, prometheus; found where absent."""
+    match: Mapping[str, str] = field(default_factory=dict)
+    """Of a Prometheus server: the labels of this job's series."""
 
 
-def source_of(text: str, formats: Iterable[Format], options: Options | None = None) -> Source:
-    """`scrape+http(s)://host:port[/path]` or the path of a file that grows. Raises ConfigError."""
-    wanted = options or Options()
+def source_of(text: str, wanted: Options) -> Source:
+    """The live source behind a SOURCE. Raises ConfigError.
+
+    `prometheus+http(s)://host:port[/path]`, `scrape+http(s)://host:port[/path]`, `scrape+file:LIST` with a list of what
+    to scrape (tuner/feeds/targets.py), or the path of a file that grows.
+    """
+    if text.startswith(PROMETHEUS):
+        return Source(_prometheus(text, wanted), "prometheus", sampled=True)
     if text.startswith(SCRAPE):
-        url = with_path(checked_url(text.removeprefix(SCRAPE)))
-        return Source(Scrape(text, lambda: (url,), wanted.access), "prometheus", sampled=True)
+        return Source(Scrape(text, _targets(text.removeprefix(SCRAPE)), wanted.access), "prometheus", sampled=True)
     if "://" in text:
-        raise ConfigError(
-            f"{text.split('@')[-1][:200]}: unknown kind of source; write scrape+http://host:port or a path"
-        )
-    return Source(Tail(text, formats, wanted.kind), wanted.kind or "file")
+        known = "prometheus+http://host:port, scrape+http://host:port, scrape+file:LIST or a path"
+        raise ConfigError(f"{text.split('@')[-1][:200]}: unknown kind of source; write {known}")
+    return Source(Tail(text, wanted.formats, wanted.kind), wanted.kind or "file")
 
 
-def with_path(url: str) -> str:
-    """The URL with /metrics where it names a server only."""
-    return url if "/" in url.split("://", 1)[1] else url + METRICS_PATH
+def _targets(where: str) -> Targets:
+    if where.startswith(LIST):
+        return TargetList(where.removeprefix(LIST).removeprefix("//"))
+    url = with_path(checked_url(where))
+    return lambda: (url,)
+
+
+def _prometheus(text: str, options: Options) -> Feed:
+    from tuner.feeds.prometheus import Prometheus, Wanted  # noqa: PLC0415  (its client takes a quarter of a second)
+
+    url = checked_url(text.removeprefix(PROMETHEUS))
+    return Prometheus(Wanted(url, options.frameworks, options.match, options.access))

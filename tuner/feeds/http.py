@@ -111,7 +111,7 @@ class Client:
         )
 
     def get(self, url: str, deadline_at: float, bytes_max: int, accept: str = "*/*") -> bytes:
-        """The body of a 200. Raises UnansweredError for everything else, at the latest at `deadline_at` (of monotonic)."""
+        """The body of a 200. Raises UnansweredError for all else, and when it is `deadline_at` (of monotonic)."""
         left_s = deadline_at - monotonic()
         if left_s <= 0.0:
             raise UnansweredError("no time was left to ask")
@@ -122,11 +122,15 @@ class Client:
                 "GET", url, headers=headers, timeout=timeout, redirect=False, preload_content=False
             )
         except (HTTPError, OSError, ValueError) as fault:
-            raise UnansweredError(_why(fault), again=isinstance(fault, ProtocolError)) from None
+            raise UnansweredError(why(fault), again=isinstance(fault, ProtocolError)) from None
         try:
-            return _body(answer, deadline_at, bytes_max)
+            refuse(answer.status, answer.headers)
+            body = body_of(answer, deadline_at, bytes_max)
+            answer.release_conn()
+            refuse(answer.status, answer.headers, body)
+            return body
         except (HTTPError, OSError, ValueError) as fault:
-            raise UnansweredError(_why(fault), again=isinstance(fault, ProtocolError)) from None
+            raise UnansweredError(why(fault), again=isinstance(fault, ProtocolError)) from None
         finally:
             answer.close()
 
@@ -143,25 +147,22 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext | None:
         raise ConfigError(f"ca_file={ca_file}: cannot be used: {fault}; it must hold certificates in PEM") from None
 
 
-def _body(answer: BaseHTTPResponse, deadline_at: float, bytes_max: int) -> bytes:
-    refuse(answer.status, answer.headers, b"")
+def body_of(answer: BaseHTTPResponse, deadline_at: float, bytes_max: int) -> bytes:
+    """All that an answer brings; raises UnansweredError when it is too much, or comes too slowly."""
     pieces: list[bytes] = []
     size = 0
-    while piece := answer.read1(CHUNK_BYTES):
+    while piece := answer.read1(CHUNK_BYTES, decode_content=True):
         size += len(piece)
         if size > bytes_max:
             raise UnansweredError(f"its answer is over {bytes_max >> 20} MiB")
         if monotonic() > deadline_at:
             raise UnansweredError(f"too slow: {size} bytes when the time was over")
         pieces.append(piece)
-    body = b"".join(pieces)
-    answer.release_conn()
-    refuse(answer.status, answer.headers, body[:PAGE_BYTES])
-    return body
+    return b"".join(pieces)
 
 
-def refuse(status: int, headers: Mapping[str, str], head: bytes) -> None:
-    """Raises UnansweredError where a status or the beginning of a body is not what a metrics server answers."""
+def refuse(status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
+    """Raises UnansweredError where a status, or a body, is not what a metrics server answers."""
     if status in (301, 302, 303, 307, 308):
         there = urlsplit(headers.get("Location", "")).hostname or "another page"
         raise UnansweredError(
@@ -173,11 +174,11 @@ def refuse(status: int, headers: Mapping[str, str], head: bytes) -> None:
         raise UnansweredError("HTTP 404: nothing is served under this address; check host, port and path")
     if status != 200:
         raise UnansweredError(f"HTTP {status}", again=status in (408, 429) or status >= 500)
-    if head.lstrip()[:15].lower().startswith((b"<!doctype", b"<html", b"<head", b"<?xml")):
+    if body[:PAGE_BYTES].lstrip().lower().startswith((b"<!doctype", b"<html", b"<head", b"<?xml")):
         raise UnansweredError("it answers a web page instead of metrics: a login page, or the wrong port or path")
 
 
-def _why(fault: Exception) -> str:
+def why(fault: Exception) -> str:
     """What went wrong, in words that hold neither headers nor anything else that was sent."""
     match fault:
         case ReadTimeoutError():

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from tuner.errors import SourceError
 from tuner.feeds.base import Cursor, Poll
 from tuner.feeds.http import Access, Client, UnansweredError
+from tuner.feeds.targets import METRICS_PATH
 from tuner.records import Configuration, Item, Record, Remark
 from tuner.sources import prometheus_text
 from tuner.sources.base import Opened
@@ -110,7 +111,8 @@ def items_of(body: bytes, target: str, time_s: float) -> Iterator[Item]:
     A time that a sample itself carries is older than the scrape, and holds.
     """
     lines = [line for line in body.split(b"\n") if not line.startswith(b"#") and not any(s in line for s in SKIPPED)]
-    host = urlsplit(target).netloc
+    parts = urlsplit(target)
+    host = parts.netloc + ("" if parts.path == METRICS_PATH else parts.path)
     for item in prometheus_text.read(Opened(io.BytesIO(b"\n".join(lines)), target), ()):
         match item:
             case Record():

@@ -109,11 +109,11 @@ class Tail:
     def _stand(self, cursor: Cursor, items: list[Item]) -> None:
         """At the cursor where its file is still there and unchanged up to it, else at the beginning."""
         self._close()
-        file = open(self._path, "rb", buffering=0)  # noqa: SIM115 (stays open: it outlives its path)
+        if not S_ISREG(os.stat(self._path).st_mode):
+            raise SourceError(f"{self._path}: no regular file; a live source is a file that a job appends to")
+        file = os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0)
         self._file = file
         status = os.fstat(file.fileno())
-        if not S_ISREG(status.st_mode):
-            raise SourceError(f"{self._path}: no regular file; a live source is a file that a job appends to")
         self._place = _Place(status.st_dev, status.st_ino)
         known = _placed(cursor)
         if known is None or (known.device, known.inode) != (status.st_dev, status.st_ino):

@@ -105,6 +105,9 @@ class Framework:
     aliases: tuple[Alias, ...]
     knobs: tuple[KnobKey, ...] = ()
     formats: tuple[LineFormat, ...] = ()
+    serves: tuple[str, ...] = ()
+    """What it serves as Prometheus metrics: prefixes ending in `:` or `_`, under which aliases stand, and full names
+    that only `interpret` or `facts` read."""
     signature: tuple[str, ...] = ()
     """Raw keys, or prefixes ending in `/` `.` or `_`, that only this framework writes; each hit counts."""
     config_signature: tuple[str, ...] = ()
@@ -123,5 +126,7 @@ class Framework:
     """Trust of signals that `interpret` adds, where it is not 1."""
     config_style: str = ""
     """How its settings are written over: `hydra`, `arguments`, `toml` or `yaml`; empty: they are not."""
+    sync_keys: tuple[str, ...] = ()
+    """Raw keys above 0 while an engine takes new weights."""
     copy_labels: tuple[str, ...] = ()
     """Labels that tell copies of one speaker apart (`tp_rank`): of records that differ only in these, one counts."""

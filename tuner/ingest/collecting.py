@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from simulators.snapshot import Note, Row
 from tuner.frameworks.base import Framework
-from tuner.ingest.engine_rows import SILENT_ROUNDS, EngineRows
+from tuner.ingest.engine_rows import EngineRows
 from tuner.ingest.gauge_rows import GaugeRows
 from tuner.ingest.history import RawRow
 from tuner.ingest.matching import Detector, Matcher
@@ -114,8 +114,7 @@ class Collector:
 
     def _engine(self, name: str) -> EngineRows:
         if name not in self.engines:
-            rounds = 1 if self.sampled else SILENT_ROUNDS
-            self.engines[name] = EngineRows(self.matchers[name], self.provenance, self.span.last, rounds)
+            self.engines[name] = EngineRows(self.matchers[name], self.provenance, self.span.last, self.sampled)
         return self.engines[name]
 
     def _trainer(self, name: str) -> Writers | GaugeRows:

@@ -1,6 +1,7 @@
 """From the scrapes and log lines of many engines to rows of the whole pool."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from simulators.plant import Mode
 from simulators.signals import SIGNALS
@@ -12,6 +13,8 @@ from tuner.records import Record
 
 SILENT_ROUNDS = 6
 """A replica that missed this many rounds is gone: its last gauges no longer count."""
+SILENT_PERIODS = 2.5
+"""A replica that is scraped regularly and missed two times is gone."""
 REPLICAS_MAX = 4096
 """More label sets than this in one source are noise, not engines."""
 NOT_A_REPLICA = frozenset({"writer", "le", "quantile"})
@@ -24,18 +27,18 @@ Replica = tuple[tuple[str, str], ...]
 class EngineRows:
     """Folds replicas as they report: a round ends when a replica speaks again, and becomes one row of the pool."""
 
-    def __init__(
-        self, matcher: Matcher, provenance: Provenance, last: int | None, silent_rounds: int = SILENT_ROUNDS
-    ) -> None:
+    def __init__(self, matcher: Matcher, provenance: Provenance, last: int | None, sampled: bool = False) -> None:
         self._matcher = matcher
         self._provenance = provenance
-        self._silent_rounds = silent_rounds
+        self._sampled = sampled
+        """Every replica is asked at its own regular times, and says all it knows."""
         self._history = History(lambda name: SIGNALS[name].over, last)
-        self._states: dict[Replica, tuple[int, dict[str, float]]] = {}
+        self._states: dict[Replica, _State] = {}
         self._before: dict[Replica, RawRow] = {}
         self._spoken: dict[Replica, set[str]] = {}
         self._copies: dict[Replica, Replica] = {}
         self._named: dict[Replica, Replica | None] = {}
+        self._syncing: set[Replica] = set()
         self._round = 0
         self._time_s: float | None = None
         self.rows_seen = 0
@@ -44,6 +47,7 @@ class EngineRows:
         replica = self._replica(record.labels)
         if replica is None:
             return
+        self._note_sync(replica, record.values)
         raw = RawRow(dict(record.values), record.step, record.time_s, None, 1, record.origin, record.labels)
         values = translate(self._matcher, raw, self._before.get(replica), Mode.ENGINE, self._provenance)
         self._remember(replica, raw)
@@ -54,9 +58,20 @@ class EngineRows:
             self.close_round()
             spoken = self._spoken.setdefault(replica, set())
         spoken.update(values)
-        state = self._states.get(replica, (0, {}))[1]
-        self._states[replica] = (self._round, {**state, **values})
+        self._states[replica] = _after(self._states.get(replica), values, self._round, record.time_s)
         self._time_s = record.time_s if record.time_s is not None else self._time_s
+
+    @property
+    def syncing(self) -> bool:
+        """True while a living replica says that it takes new weights."""
+        return not self._syncing.isdisjoint(self._states)
+
+    def _note_sync(self, replica: Replica, values: Mapping[str, float]) -> None:
+        keys = self._matcher.framework.sync_keys
+        if any(values.get(key, 0.0) > 0.0 for key in keys):
+            self._syncing.add(replica)
+        elif any(key in values for key in keys):
+            self._syncing.discard(replica)
 
     def _remember(self, replica: Replica, raw: RawRow) -> None:
         """The last raw values of a replica, for its totals: kept per key, since lines differ in what they say."""
@@ -88,7 +103,8 @@ class EngineRows:
         """One row of the pool from the latest state of every living replica."""
         if not any(self._spoken.values()):
             return
-        alive = [values for seen, values in self._states.values() if self._round - seen < self._silent_rounds]
+        self._states = {replica: state for replica, state in self._states.items() if self._is_alive(state)}
+        alive = [state.values for state in self._states.values()]
         columns: dict[str, list[float]] = {}
         for values in alive:
             for name, value in values.items():
@@ -102,6 +118,30 @@ class EngineRows:
         self._round += 1
         self._spoken = {}
 
+    def _is_alive(self, state: "_State") -> bool:
+        if not self._sampled or state.time_s is None or self._time_s is None or state.period_s is None:
+            return self._round - state.round < SILENT_ROUNDS
+        return self._time_s - state.time_s <= SILENT_PERIODS * state.period_s
+
     def finish(self) -> list[Row]:
         self.close_round()
         return [Row(row.values, None, row.time_s, row.weight) for row in self._history.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a replica said last, and when."""
+
+    values: Mapping[str, float]
+    round: int
+    time_s: float | None
+    period_s: float | None
+    """Between its last two words."""
+
+
+def _after(before: _State | None, values: Mapping[str, float], number: int, time_s: float | None) -> _State:
+    if before is None:
+        return _State(values, number, time_s, None)
+    passed_s = None if time_s is None or before.time_s is None else time_s - before.time_s
+    period_s = passed_s if passed_s is not None and passed_s > 0.0 else before.period_s
+    return _State({**before.values, **values}, number, time_s, period_s)

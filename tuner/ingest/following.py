@@ -45,6 +45,11 @@ class Follower:
             self._collectors[stream] = Collector(*parts, sampled=stream.sampled)
         self._collectors[stream].add(items)
 
+    @property
+    def syncing(self) -> bool:
+        """True while an engine says that it takes new weights."""
+        return any(engine.syncing for collector in self._collectors.values() for engine in collector.engines.values())
+
     def reading(self, now_s: float) -> Reading | None:
         """All that is known; None while no stream has brought a record that means anything.
 

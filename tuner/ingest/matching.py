@@ -13,9 +13,13 @@ SIGNATURE_WEIGHT = 3
 """A key that only one framework writes counts as this many shared ones."""
 NEUTRAL = Framework(
     name="neutral",
-    aliases=tuple(Alias(name, spec.name) for spec in SIGNALS.values() for name in (spec.name, *spec.also)),
+    aliases=tuple(
+        Alias(name, spec.name) for spec in SIGNALS.values() for name in (spec.name, *spec.also, f"rl_{spec.name}")
+    ),
+    serves=("rl_", "rl_step"),
+    step_keys=("step", "global_step", "training/global_step", "train/global_step", "rl_step"),
 )
-"""Our own signal names, as the columns of a neutral CSV."""
+"""Our own signal names, as the columns of a neutral CSV; as Prometheus metrics they begin with rl_."""
 
 
 class _Folds(dict[str, Fold]):
