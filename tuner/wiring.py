@@ -29,6 +29,7 @@ from tuner.config.sections import SourceSection
 from tuner.errors import ConfigError
 from tuner.feeds.discovery import Options, source_of
 from tuner.feeds.http import Access
+from tuner.frameworks.base import Framework
 from tuner.frameworks.registry import by_name
 from tuner.inbox import People
 from tuner.ingest.reading import formats_of, frameworks_named
@@ -95,8 +96,8 @@ def live(job: JobFile, clock: Wakeable, stack: ExitStack) -> World:
             "[[source]] is missing: name the logs, servers or engines to watch; `equipoise init` writes some"
         )
     framework = job.topology.framework or job.job.framework
-    formats = formats_of(frameworks_named(framework or "auto"))
-    sources = [source_of(told.path, formats, _options(told)) for told in job.source]
+    frameworks = frameworks_named(framework or "auto")
+    sources = [source_of(told.path, _options(told, frameworks)) for told in job.source]
     plant = LivePlant(sources, stated=Stated(job.to_topology(), job.to_setpoints()), framework=framework or "auto")
     stack.callback(plant.close)
     first = plant.observe(clock.now_s())
@@ -107,9 +108,11 @@ def live(job: JobFile, clock: Wakeable, stack: ExitStack) -> World:
     return World(plant, plant.topology, capabilities, clock)
 
 
-def _options(told: SourceSection) -> Options:
-    files = {n: Path(v) for n in ("token_file", "password_file", "ca_file") if (v := getattr(told, n)) is not None}
-    return Options(Access(user=told.user, **files), told.kind)
+def _options(told: SourceSection, frameworks: tuple[Framework, ...]) -> Options:
+    files = (None if name is None else Path(name) for name in (told.token_file, told.password_file, told.ca_file))
+    token_file, password_file, ca_file = files
+    access = Access(token_file, told.user, password_file, ca_file)
+    return Options(frameworks, formats_of(frameworks), access, told.kind, dict(told.match))
 
 
 def setup_of(job: JobFile, mode: ControlMode | None = None) -> Setup:

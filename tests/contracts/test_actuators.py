@@ -2,11 +2,15 @@
 
 import json
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 from simulators.plant import Setpoints
 from tests.contracts.actuator_kit import Stage, assert_conforms
-from tests.unit.actuators.sites import PLAIN, VERL, site_of
+from tests.unit.actuators.hooks import hook
+from tests.unit.actuators.sites import OPENRLHF, PLAIN, PRIME, SLIME, TRL, VERL, site_of
 from tuner.actuators.registry import make
 
 
@@ -47,5 +51,49 @@ def test_the_command_conforms(tmp_path: Path) -> None:
         Setpoints(max_in_flight=512),
         illegal=(Setpoints(max_in_flight=5000),),
         effects=lambda: json.loads(state.read_text())["count"] if state.exists() else 0,
+    )
+    assert_conforms(stage)
+
+
+def test_the_control_file_conforms(tmp_path: Path) -> None:
+    path = tmp_path / "control.json"
+    job = hook("equipoise_control").ControlFile(path)
+
+    def boundary() -> None:
+        wanted = job.changed()
+        if wanted is not None:
+            job.acknowledge(wanted)
+
+    stage = Stage(
+        lambda: make("control_file", {"path": path, "knobs": ["max_in_flight", "oversampling_ratio"]}, PLAIN),
+        Setpoints(max_in_flight=512, oversampling_ratio=1.5),
+        illegal=(Setpoints(max_in_flight=5000), Setpoints(oversampling_ratio=0.5)),
+        settle=boundary,
+        effects=lambda: json.loads(path.read_text())["sequence"] if path.exists() else 0,
+        remembers_tokens=True,
+    )
+    assert_conforms(stage)
+
+
+FRAMEWORKS = {
+    "verl": (VERL, Setpoints(gpus_trainer=48, gpus_generator=208), "gpus_trainer"),
+    "slime": (SLIME, Setpoints(gpus_trainer=32, gpus_generator=224), "gpus_trainer"),
+    "openrlhf": (OPENRLHF, Setpoints(gpus_trainer=16, gpus_generator=48), "gpus_trainer"),
+    "prime-rl": (PRIME, Setpoints(gpus_trainer=2, gpus_generator=6), "gpus_trainer"),
+    "trl": (TRL, Setpoints(max_in_flight=128), "max_in_flight"),
+}
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_the_restart_from_configuration_conforms(tmp_path: Path, name: str) -> None:
+    config, wish, knob = FRAMEWORKS[name]
+    ran, site = tmp_path / "ran", site_of(name, config)
+    options = {"override": tmp_path / "override", "restart": ["sh", "-c", f"echo x >> {ran}"], "knobs": [knob]}
+    stage = Stage(
+        lambda: make("config_restart", options, site),
+        wish,
+        settle=lambda: time.sleep(0.02),
+        effects=lambda: ran.read_text().count("x") if ran.exists() else 0,
+        remembers_tokens=True,
     )
     assert_conforms(stage)

@@ -84,7 +84,7 @@ class _Program:
     def seen_token(self) -> int:
         return 0
 
-    def pending(self) -> Setpoints:
+    def pending(self, now_s: float) -> Setpoints:
         return Setpoints()
 
     def turn(self, order: Order, now_s: float) -> Outcomes:

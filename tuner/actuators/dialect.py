@@ -1,7 +1,7 @@
 """An order in the framework's own words, proved by reading it back: the adapter's facts must show what was ordered."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from policies.settings import values
@@ -32,7 +32,7 @@ class Translation:
     """The settings that put a wish into force, and what cannot be said."""
 
     settings: tuple[Written, ...] = ()
-    refused: Mapping[str, str] = ()  # type: ignore[assignment]
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.settings)) or "no setting changes"
@@ -131,8 +131,3 @@ def _misread(framework: Framework, config: Config, wish: Setpoints, settings: li
         for name, value in values(wish).items()
         if then.get(name) != value
     }
-
-
-def without(wish: Setpoints, names: Mapping[str, str]) -> Setpoints:
-    """The wish but for these setpoints."""
-    return replace(wish, **dict.fromkeys(names))

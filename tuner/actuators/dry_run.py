@@ -68,7 +68,7 @@ class _Nothing:
     def seen_token(self) -> int:
         return 0
 
-    def pending(self) -> Setpoints:
+    def pending(self, now_s: float) -> Setpoints:
         return Setpoints()
 
     def turn(self, order: Order, now_s: float) -> Outcomes:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from policies.control import Capability
-from policies.settings import merged, values
+from policies.settings import values
 from simulators.plant import Inventory, Order, Outcome, Receipt, Setpoints, Status
 from tuner.actuators.limits import refusals
 from tuner.actuators.site import Site
@@ -33,7 +33,7 @@ class Hand(Protocol):
         """The largest fencing token that its own medium keeps (a file, an annotation); 0 where it keeps none."""
         ...
 
-    def pending(self) -> Setpoints:
+    def pending(self, now_s: float) -> Setpoints:
         """Under way, and not to be replaced before it ends; empty where a new order replaces what was."""
         ...
 
@@ -82,19 +82,20 @@ class Guarded:
             why = f"a newer writer (token {seen}) has this job; token {order.fencing_token} is refused"
             return _all(asked, Status.REFUSED, why)
         self._token = seen = order.fencing_token
+        under_way = values(self._hand.pending(now_s))
         in_force = self._hand.current()
         knobs = tuple(c.knob for c in self._hand.capabilities())
         wrong = refusals(self._site, in_force, order.setpoints, knobs)
         if wrong:
             rest = f"nothing was changed: {next(iter(wrong))} is refused"
             return {name: Outcome(Status.REFUSED, wrong.get(name, rest)) for name in asked}
+        if under_way:
+            there = values(in_force)
+            return {name: _beside(name, value, under_way, there) for name, value in asked.items()}
         return self._turned(order, in_force, now_s)
 
     def _turned(self, order: Order, in_force: Setpoints, now_s: float) -> Outcomes:
         asked, there = values(order.setpoints), values(in_force)
-        under_way = values(self._hand.pending())
-        if under_way:
-            return {name: _beside(name, value, under_way, there) for name, value in asked.items()}
         fresh = {name: value for name, value in asked.items() if there.get(name) != value}
         outcomes = dict(_all(asked, Status.APPLIED, "in force already", now_s))
         if not fresh:
@@ -124,8 +125,3 @@ def _all(asked: Mapping[str, object], status: Status, why: str, at_s: float | No
 def alike(order: Order, status: Status, why: str, at_s: float | None = None) -> Outcomes:
     """The same outcome for every setpoint of an order."""
     return _all(values(order.setpoints), status, why, at_s)
-
-
-def known(site: Site, seen: Setpoints) -> Setpoints:
-    """What is stated of the job, and over it what was seen."""
-    return merged(site.in_force, seen)

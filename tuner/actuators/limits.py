@@ -81,10 +81,15 @@ def _of_the_split(site: Site, before: Setpoints, wished: Mapping[str, Any]) -> I
 
 
 def _over_budget(site: Site, before: Setpoints, after: Setpoints) -> str | None:
-    most, total, was = site.bounds.gpus_total_max or site.topology.gpus_total, gpus(after), gpus(before)
-    if most is None or total is None or total <= most or (was is not None and total <= was):
+    """An unknown side counts as none; what is over the budget already may shrink in steps."""
+    most, total, was = site.bounds.gpus_total_max or site.topology.gpus_total, _known(after), gpus(before)
+    if most is None or total <= most or (was is not None and total <= was):
         return None
-    return f"{after.gpus_trainer} + {after.gpus_generator} GPUs are over the budget of {most}"
+    return f"{after.gpus_trainer or 0} + {after.gpus_generator or 0} GPUs are over the budget of {most}"
+
+
+def _known(settings: Setpoints) -> int:
+    return (settings.gpus_trainer or 0) + (settings.gpus_generator or 0)
 
 
 def _trainer(site: Site, before: Setpoints, after: Setpoints) -> str | None:

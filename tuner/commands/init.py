@@ -91,4 +91,6 @@ def _about(text: str) -> list[str]:
 
 def _toml(value: object) -> str:
     """A TOML value; JSON's strings, numbers, booleans and lists are TOML's."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml(inner)}" for name, inner in value.items()) + "}"
     return json.dumps(list(value) if isinstance(value, tuple) else printable(value), ensure_ascii=False)

@@ -126,6 +126,8 @@ class SourceSection(Section):
     """console, jsonl, csv, tensorboard, ...; detected where absent."""
     framework: str | None = Field(default=None, examples=["verl"])
     """Of this source alone, e.g. vllm for an engine's log beside the trainer's; detected where absent."""
+    match: dict[str, str] = Field(default={}, examples=[{"job": "swe-agent"}])
+    """Of a Prometheus server: the labels that this job's series carry."""
     token_file: str | None = Field(default=None, examples=["prometheus.token"])
     """Of a server: a file with its bearer token, read at each request."""
     user: str | None = Field(default=None, examples=["equipoise"])

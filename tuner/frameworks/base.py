@@ -128,5 +128,6 @@ class Framework:
     """How its settings are written over: `hydra`, `arguments`, `toml` or `yaml`; empty: they are not."""
     sync_keys: tuple[str, ...] = ()
     """Raw keys above 0 while an engine takes new weights."""
+    """What its launch command takes last and lets win: `hydra` overrides, `arguments`, a `toml` file; empty: none."""
     copy_labels: tuple[str, ...] = ()
     """Labels that tell copies of one speaker apart (`tp_rank`): of records that differ only in these, one counts."""

@@ -33,6 +33,24 @@ SLIME = {
     "sglang_server_concurrency": 64,
     "tensor_model_parallel_size": 8,
 }
+OPENRLHF = {
+    "actor.num_nodes": 4,
+    "actor.num_gpus_per_node": 8,
+    "vllm.num_engines": 16,
+    "vllm.tensor_parallel_size": 2,
+    "rollout.batch_size": 128,
+    "rollout.n_samples_per_prompt": 8,
+    "train.async_enable": True,
+    "train.async_queue_size": 1,
+}
+PRIME = {
+    "deployment.num_train_gpus": 4,
+    "deployment.num_infer_gpus": 4,
+    "orchestrator.batch_size": 512,
+    "orchestrator.group_size": 16,
+    "orchestrator.oversampling_factor": 1.5,
+}
+TRL = {"max_inflight_tasks": 64, "max_staleness": 4, "num_generations": 8}
 
 
 def site_of(name: str, config: Mapping[str, object], bounds: Bounds | None = None) -> Site:

@@ -4,27 +4,10 @@ import pytest
 
 from policies.settings import values
 from simulators.plant import Setpoints
-from tests.unit.actuators.sites import SLIME, VERL, site_of
+from tests.unit.actuators.sites import OPENRLHF, PRIME, SLIME, TRL, VERL, site_of
 from tuner.actuators.dialect import facts, flat, translated
 from tuner.actuators.site import Site
 
-OPENRLHF = {
-    "actor.num_nodes": 4,
-    "actor.num_gpus_per_node": 8,
-    "vllm.num_engines": 16,
-    "vllm.tensor_parallel_size": 2,
-    "rollout.batch_size": 128,
-    "rollout.n_samples_per_prompt": 8,
-    "train.async_enable": True,
-    "train.async_queue_size": 1,
-}
-PRIME = {
-    "deployment.num_train_gpus": 4,
-    "deployment.num_infer_gpus": 4,
-    "orchestrator.batch_size": 512,
-    "orchestrator.group_size": 16,
-    "orchestrator.oversampling_factor": 1.5,
-}
 PRIME_NODES = {
     "deployment.num_train_nodes": 2,
     "deployment.num_infer_nodes": 6,
@@ -33,7 +16,6 @@ PRIME_NODES = {
     "max_inflight_rollouts": 768,
     "max_off_policy_steps": 8,
 }
-TRL = {"max_inflight_tasks": 64, "max_staleness": 4, "num_generations": 8}
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ def said(wish: Setpoints, site: Site = PLAIN) -> str:
         (Setpoints(gpus_trainer=136, gpus_generator=120), "above the bound gpus_trainer_max=128"),
         (Setpoints(gpus_trainer=24, gpus_generator=232), "below the bound gpus_trainer_min=32"),
         (Setpoints(gpus_trainer=72), "72 + 192 GPUs are over the budget of 256"),
+        (Setpoints(gpus_generator=264), "are over the budget of 256"),
         (Setpoints(gpus_generator=180), "not a multiple of 8 per engine"),
         (Setpoints(gpus_generator=184, engines=24), "is not 24 engines of 8"),
         (Setpoints(max_in_flight=5000), "above the bound max_in_flight_max=4096"),
