@@ -137,14 +137,6 @@ class SourceSection(Section):
     ca_file: str | None = Field(default=None, examples=["ca.pem"])
     """Of a server: certificates to trust instead of the system's."""
 
-    @model_validator(mode="after")
-    def _one_way_in(self) -> Self:
-        if (self.user is None) != (self.password_file is None):
-            raise ValueError("basic authentication needs both user and password_file")
-        if self.token_file is not None and self.user is not None:
-            raise ValueError("token_file and user are both given; a server takes one of them")
-        return self
-
 
 class BoundsSection(Section):
     """How far advice may go."""

@@ -25,8 +25,8 @@ from tuner.wiring import Setup, World, refuse_auto_on_remote, setup_of, soundly_
 MOUNTS = """\
 overlay / overlay rw 0 0
 proc /proc proc rw 0 0
-server:/home /home nfs4 rw 0 0
-/dev/sda1 /home/ann/local\\040disk ext4 rw 0 0
+server:/homes /homes nfs4 rw 0 0
+/dev/sda1 /homes/ann/local\\040disk ext4 rw 0 0
 lustre@tcp:/fs /scratch lustre rw 0 0
 """
 
@@ -153,8 +153,8 @@ def test_two_daemons_on_one_journal_are_one_too_many(tmp_path: Path) -> None:
     ("path", "kind"),
     [
         ("/var/lib/journal.db", None),
-        ("/home/ann/journal.db", "nfs4"),
-        ("/home/ann/local disk/journal.db", None),
+        ("/homes/ann/journal.db", "nfs4"),
+        ("/homes/ann/local disk/journal.db", None),
         ("/scratch/run/journal.db", "lustre"),
         ("/scratchy/journal.db", None),
     ],
