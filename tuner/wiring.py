@@ -35,7 +35,7 @@ from tuner.inbox import People
 from tuner.ingest.reading import formats_of, frameworks_named
 from tuner.journal import Entry, Journal
 from tuner.lease import remote_kind
-from tuner.live import LivePlant, Stated
+from tuner.live import DEADLINE_S, LivePlant, Stated
 from tuner.loop import PERIOD_S
 from tuner.version import VERSION
 
@@ -95,10 +95,14 @@ def live(job: JobFile, clock: Wakeable, stack: ExitStack) -> World:
         raise ConfigError(
             "[[source]] is missing: name the logs, servers or engines to watch; `equipoise init` writes some"
         )
+    if any(told.path == "-" for told in job.source):
+        raise ConfigError("source.path='-': a daemon cannot follow standard input; name the file or the server instead")
     framework = job.topology.framework or job.job.framework
+    deadline_s = min(DEADLINE_S, (job.policy.period_s or PERIOD_S) / 2.0)
     frameworks = frameworks_named(framework or "auto")
     sources = [source_of(told.path, _options(told, frameworks)) for told in job.source]
-    plant = LivePlant(sources, stated=Stated(job.to_topology(), job.to_setpoints()), framework=framework or "auto")
+    said = Stated(job.to_topology(), job.to_setpoints())
+    plant = LivePlant(sources, stated=said, framework=framework or "auto", deadline_s=deadline_s)
     stack.callback(plant.close)
     first = plant.observe(clock.now_s())
     known = by_name(plant.topology.framework) if plant.topology.framework else None
@@ -181,7 +185,10 @@ def started(setup: Setup, world: World, address: str) -> Start:
     if charter.mode is not None and charter.mode != asked_before and charter.mode != state.mode:
         inbox.put(Command(CommandKind.MODE, mode=charter.mode, author="start"))
     elif charter.mode is not None and charter.mode != state.mode:
-        notes.append(f"mode stays {state.mode}, as it was set since {charter.mode} was first asked for")
+        notes.append(
+            f"mode stays {state.mode}, as it was set since {charter.mode} was first asked for; "
+            "POST /api/v1/mode sets it, or a start with another --mode and one with this again"
+        )
     if state.at_s is not None and state.at_s > now_s + setup.period_s:
         notes.append(f"the last tick is {state.at_s - now_s:.0f} s in the future: this machine's clock was set back")
     if state.mode is ControlMode.AUTO:

@@ -25,7 +25,7 @@ from tuner.errors import TunerError
 from tuner.lease import remote_kind, taken
 from tuner.live import LivePlant
 from tuner.server.commanding import token_of
-from tuner.server.serving import listening
+from tuner.server.serving import is_loopback, listening
 from tuner.wallclock import WallClock
 from tuner.wiring import HOST, PORT, Setup, World, charter_of, damage_of, live, setup_of
 
@@ -123,7 +123,7 @@ def _server(setup: Setup) -> Checks:
     host, port = told.host or HOST, PORT if told.port is None else told.port
     with closing(listening(host, port)):
         yield Check("server", Level.OK, f"{host}:{port} is free")
-    if host not in ("127.0.0.1", "::1", "localhost"):
+    if not is_loopback(host):
         yield Check("server", Level.WARN, f"{host}: whoever reaches it reads all, and tokens travel unencrypted")
     if told.token_file is None:
         yield Check("server", Level.OK, "no token_file: nobody commands over HTTP")

@@ -25,7 +25,8 @@ from tuner.server.app import Ground, app_of
 from tuner.server.board import About, Board
 from tuner.server.commanding import token_of
 from tuner.server.metrics import Metrics
-from tuner.server.serving import Serving, address_of, listening
+from tuner.server.serving import Serving, address_of, is_loopback, listening
+from tuner.server.shield import LOOPBACK
 from tuner.server.telling import decision_told
 from tuner.version import VERSION
 from tuner.wallclock import WallClock
@@ -105,9 +106,9 @@ def serve(setup: Setup, world: World) -> int:
         if socket is not None:
             pages = Pages(setup.journal)
             token = None if told.token_file is None else Path(told.token_file)
-            serving = Serving(
-                app_of(Ground(board, metrics, pages, start.inbox, token, now_s=world.clock.now_s)), socket
-            )
+            hosts = LOOPBACK if is_loopback(told.host or HOST) else None
+            ground = Ground(board, metrics, pages, start.inbox, token, now_s=world.clock.now_s, hosts=hosts)
+            serving = Serving(app_of(ground), socket)
             serving.start()
             stack.callback(serving.stop)
         log = Log(sys.stderr)
@@ -127,7 +128,7 @@ def _about(setup: Setup, start: Start, now_s: float) -> About:
     acts = setup.job.server.token_file is not None
     name = setup.job.job.name or setup.journal.stem
     rules = rules_of(start.charter)
-    return About(name, rules, setup.period_s, start.token, now_s, acts, refused)
+    return About(name, setup.journal.name, rules, setup.period_s, start.token, now_s, acts, refused)
 
 
 def _parts(setup: Setup, world: World, start: Start, watchers: tuple[Watcher, ...]) -> Parts:

@@ -45,6 +45,8 @@ class Ground:
     token_file: Path | None = None
     wake: Callable[[], None] = lambda: None
     now_s: Callable[[], float] = time.time
+    hosts: frozenset[str] | None = None
+    """As in Shield."""
 
 
 def app_of(ground: Ground) -> Shield:
@@ -65,7 +67,7 @@ def app_of(ground: Ground) -> Shield:
     if ground.token_file is not None:
         commanding = Commanding(ground.board, ground.inbox, ground.token_file, ground.wake)
         routes += [Route(f"/api/v1/{kind}", commanding.route(kind), methods=["POST"]) for kind in commanding.kinds]
-    return Shield(Starlette(routes=routes, exception_handlers={HTTPException: refused, 500: failed}))
+    return Shield(Starlette(routes=routes, exception_handlers={HTTPException: refused, 500: failed}), ground.hosts)
 
 
 class Reading:

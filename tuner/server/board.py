@@ -24,6 +24,8 @@ class About:
     """What does not change while a daemon runs."""
 
     job: str
+    journal: str
+    """Its file's name, without the way there."""
     rules: Rules
     period_s: float
     fencing_token: int

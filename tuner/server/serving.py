@@ -86,6 +86,11 @@ def listening(host: str, port: int) -> socket.socket:
     return found
 
 
+def is_loopback(host: str) -> bool:
+    """True where only this machine reaches it."""
+    return host in ("127.0.0.1", "::1", "localhost")
+
+
 def address_of(listening_on: socket.socket) -> str:
     host, port = listening_on.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

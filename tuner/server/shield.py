@@ -23,11 +23,21 @@ HEADERS = (
 )
 
 
-class Shield:
-    """A token bucket, and headers on every answer."""
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+"""Names of this machine for itself."""
 
-    def __init__(self, app: ASGIApp, clock: Callable[[], float] = time.monotonic) -> None:
-        self._app, self._clock = app, clock
+
+class Shield:
+    """A token bucket, and headers on every answer.
+
+    `hosts`: whom a request may be addressed to; None: anybody. On loopback it keeps out a stranger's page whose name
+    was pointed at this machine meanwhile (DNS rebinding).
+    """
+
+    def __init__(
+        self, app: ASGIApp, hosts: frozenset[str] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._app, self._hosts, self._clock = app, hosts, clock
         self._room, self._at_s = BURST, clock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -36,6 +46,9 @@ class Shield:
                 message = {**message, "headers": [*message.get("headers", ()), *HEADERS]}
             await send(message)
 
+        if self._hosts is not None and _addressed(scope) not in self._hosts:
+            await JSONResponse({"error": "this daemon is not called so"}, 421)(scope, receive, sent)
+            return
         if scope["type"] == "http" and scope["path"] not in PROBES and not self._admitted():
             busy = JSONResponse({"error": "too many requests; try again in a second"}, 429, {"retry-after": "1"})
             await busy(scope, receive, sent)
@@ -50,3 +63,9 @@ class Shield:
             return False
         self._room -= 1.0
         return True
+
+
+def _addressed(scope: Scope) -> str:
+    """The name in the Host header, without its port."""
+    host = next((value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"), "")
+    return host if host.endswith("]") else host.rpartition(":")[0] or host

@@ -24,6 +24,7 @@ from tuner.server.app import Ground, app_of
 from tuner.server.board import About, Board
 from tuner.server.metrics import Metrics
 from tuner.server.serving import Serving, address_of, listening
+from tuner.server.shield import LOOPBACK
 
 TOKEN = "correct-horse-battery-staple"
 RULES = Rules(RateBalance(), TOPOLOGY, capabilities=CAPABILITIES, gate=None, earn_auto=False)
@@ -83,7 +84,7 @@ def ran(folder: Path, until_s: float, said: tuple[Command, ...], *watchers: Watc
 def served(
     folder: Path, token: str | None = TOKEN, until_s: float = HOUR, said: tuple[Command, ...] = ()
 ) -> Iterator[Face]:
-    board = Board(About("fluid", RULES, 60.0, 7, 0.0, token is not None))
+    board = Board(About("fluid", "journal.db", RULES, 60.0, 7, 0.0, token is not None))
     metrics = Metrics(board.about)
     state = ran(folder, until_s, said, board, metrics)
     if token is not None:
@@ -98,6 +99,7 @@ def served(
         folder / "token" if token is not None else None,
         lambda: face.woken.append(True),
         lambda: face.now_s,
+        LOOPBACK,
     )
     server = Serving(app_of(ground), socket)
     server.start()

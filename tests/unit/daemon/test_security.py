@@ -169,10 +169,17 @@ def test_reading_routes_only_read(face: Face, method: str) -> None:
 
 def test_a_line_break_in_a_path_or_query_makes_no_header(face: Face) -> None:
     for path in (b"/api/v1/decisions/d1%0d%0aX-Evil:%201", b"/?a=%0d%0aX-Evil:%201"):
-        got = raw(face, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        got = raw(face, b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert b"\r\nX-Evil" not in got
-    got = raw(face, b"GET / HTTP/1.1\r\nHost: x\r\nX: a\rX-Evil: 1\r\nConnection: close\r\n\r\n")
+    got = raw(face, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\rX-Evil: 1\r\nConnection: close\r\n\r\n")
     assert b"X-Evil" not in got
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:9464", "127.0.0.1.evil.example", ""])
+def test_a_stranger_s_page_whose_name_was_pointed_here_reads_nothing(face: Face, host: str) -> None:
+    got = raw(face, b"GET /api/v1/status HTTP/1.1\r\nHost: " + host.encode() + b"\r\nConnection: close\r\n\r\n")
+    assert b"421" in got.split(b"\r\n")[0]
+    assert b"fluid" not in got
 
 
 def test_a_head_without_end_is_refused(face: Face) -> None:
