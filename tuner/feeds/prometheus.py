@@ -20,7 +20,7 @@ from tuner.records import Item, Remark
 
 THREADS = 4
 """Questions at the same time; a server answers more one after another anyway."""
-OVERLAP_S = 15.0
+OVERLAP_S = 5.0
 """Asked for again: a scrape is stored a moment after the time it bears, and each target has its own."""
 BACKLOG_S, ENGINE_BACKLOG_S = 3600.0, 120.0
 """At the first look: a trainer's gauges are few, an engine fleet's are thousands."""
@@ -102,9 +102,9 @@ class Prometheus:
         """The server's time: all ages are measured by its clock, and told in ours."""
         began = monotonic()
         answer = self._server.query("vector(time())", look.deadline_at)
-        if not answer.series or not answer.series[0].samples:
+        if not answer.series:
             raise UnansweredError("it does not tell its time: not a Prometheus server")
-        look.server_s = answer.series[0].samples[0][1]
+        look.server_s = answer.series[0].latest
         skew_s = look.server_s - (look.now_s + (monotonic() - began) / 2)
         known_s = cursor.get("skew_s")
         steady = isinstance(known_s, float) and abs(known_s - skew_s) < SKEW_JITTER_S
