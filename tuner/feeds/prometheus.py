@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from tuner.feeds.base import Cursor, Poll
+from tuner.feeds.contract import Contract, contract_of
 from tuner.feeds.http import Access, UnansweredError
 from tuner.feeds.prometheus_server import Answer, Series, Server
-from tuner.feeds.promql import checked_match, groups, metric_names, selector, since
+from tuner.feeds.promql import checked_match, groups, matchers, metric_names, selector, since
 from tuner.feeds.scraped import Scrapes
 from tuner.frameworks.base import Framework
 from tuner.records import Item, Remark
@@ -87,6 +88,15 @@ class Prometheus:
             return self._read_samples(look, cursor)
         except UnansweredError as fault:
             return self._failed(cursor, str(fault))
+
+    def contract(self, deadline_s: float) -> Contract:
+        """What the server has of ours, before a run."""
+        match = "{" + ",".join(matchers(self._match)) + "}" if self._match else None
+        try:
+            names = self._server.names(match, monotonic() + deadline_s)
+        except UnansweredError as fault:
+            return Contract(self.name, failure=str(fault))
+        return contract_of(self.name, names, self._wanted.frameworks)
 
     def _failed(self, cursor: Cursor, why: str) -> Poll:
         return Poll((), cursor, 1, 0, why)
