@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from tuner.feeds.base import Cursor, Poll
+from tuner.feeds.contract import Contract, contract_of
 from tuner.feeds.http import Access, UnansweredError
 from tuner.feeds.prometheus_server import Answer, Series, Server
-from tuner.feeds.promql import checked_match, groups, metric_names, selector, since
+from tuner.feeds.promql import checked_match, groups, matchers, metric_names, selector, since
 from tuner.feeds.scraped import Scrapes
 from tuner.frameworks.base import Framework
 from tuner.records import Item, Remark
 
 THREADS = 4
 """Questions at the same time; a server answers more one after another anyway."""
-OVERLAP_S = 15.0
+OVERLAP_S = 5.0
 """Asked for again: a scrape is stored a moment after the time it bears, and each target has its own."""
 BACKLOG_S, ENGINE_BACKLOG_S = 3600.0, 120.0
 """At the first look: a trainer's gauges are few, an engine fleet's are thousands."""
@@ -88,6 +89,15 @@ class Prometheus:
         except UnansweredError as fault:
             return self._failed(cursor, str(fault))
 
+    def contract(self, deadline_s: float) -> Contract:
+        """What the server has of ours, before a run."""
+        match = "{" + ",".join(matchers(self._match)) + "}" if self._match else None
+        try:
+            names = self._server.names(match, monotonic() + deadline_s)
+        except UnansweredError as fault:
+            return Contract(self.name, failure=str(fault))
+        return contract_of(self.name, names, self._wanted.frameworks)
+
     def _failed(self, cursor: Cursor, why: str) -> Poll:
         return Poll((), cursor, 1, 0, why)
 
@@ -102,9 +112,9 @@ class Prometheus:
         """The server's time: all ages are measured by its clock, and told in ours."""
         began = monotonic()
         answer = self._server.query("vector(time())", look.deadline_at)
-        if not answer.series or not answer.series[0].samples:
+        if not answer.series:
             raise UnansweredError("it does not tell its time: not a Prometheus server")
-        look.server_s = answer.series[0].samples[0][1]
+        look.server_s = answer.series[0].latest
         skew_s = look.server_s - (look.now_s + (monotonic() - began) / 2)
         known_s = cursor.get("skew_s")
         steady = isinstance(known_s, float) and abs(known_s - skew_s) < SKEW_JITTER_S

@@ -25,6 +25,7 @@ PAUSE_S = 0.2
 LEFT_S_MIN = 0.1
 """With less time left nothing is begun."""
 ERROR_BYTES_MAX = 1 << 16
+ODD_FORM = "its answer has not the form that Prometheus gives"
 TEXT_MAX = 300
 """Of a server's own words, in a message."""
 
@@ -34,8 +35,17 @@ class Series:
     """A series' labels (its name among them) and its samples, oldest first."""
 
     labels: Mapping[str, str]
-    samples: Sequence[tuple[float, float]]
-    """(server's time, value); a value may be NaN or infinite."""
+    samples: Sequence[tuple[float, str]]
+    """(server's time, value) as the server writes them: of thousands of samples most are known already, and only new
+    ones are worth a conversion. A value may be NaN or infinite."""
+
+    @property
+    def latest(self) -> float:
+        """The value of the last sample; raises UnansweredError where it is no number."""
+        try:
+            return float(self.samples[-1][1])
+        except (IndexError, TypeError, ValueError):
+            raise UnansweredError(ODD_FORM) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +117,7 @@ class Server:
         except HTTPError as fault:
             raise UnansweredError(why(fault), again=isinstance(fault, ProtocolError)) from None
         except (KeyError, TypeError, ValueError):
-            raise UnansweredError("its answer has not the form that Prometheus gives") from None
+            raise UnansweredError(ODD_FORM) from None
         except PrometheusApiClientException as fault:
             raise UnansweredError(str(fault)[:TEXT_MAX]) from None
 
@@ -203,8 +213,6 @@ def _translated(fault: requests.RequestException) -> UnansweredError:
 def _series(item: object) -> Series:
     """One entry of a vector or matrix; raises UnansweredError where it is neither."""
     try:
-        labels = item["metric"]  # type: ignore[index]
-        pairs = item["values"] if "values" in item else [item["value"]]  # type: ignore[operator,index]
-        return Series(labels, [(float(at), float(value)) for at, value in pairs])
-    except (KeyError, TypeError, ValueError):
-        raise UnansweredError("its answer has not the form that Prometheus gives") from None
+        return Series(item["metric"], item["values"] if "values" in item else [item["value"]])  # type: ignore[index,operator]
+    except (KeyError, TypeError):
+        raise UnansweredError(ODD_FORM) from None

@@ -46,7 +46,12 @@ def selector(names: Sequence[str], match: Mapping[str, str]) -> str:
     if unknown or not names:
         raise ValueError(f"{unknown or names!r}: no metric names")
     first = f'__name__="{names[0]}"' if len(names) == 1 else f'__name__=~"{"|".join(names)}"'
-    return "{" + ",".join([first, *(f'{label}="{escaped(value)}"' for label, value in match.items())]) + "}"
+    return "{" + ",".join([first, *matchers(match)]) + "}"
+
+
+def matchers(match: Mapping[str, str]) -> list[str]:
+    """Labels and their values, as they stand between braces."""
+    return [f'{label}="{escaped(value)}"' for label, value in match.items()]
 
 
 def escaped(value: str) -> str:

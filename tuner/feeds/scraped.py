@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tuner.feeds.prometheus_server import Series
+from tuner.feeds.http import UnansweredError
+from tuner.feeds.prometheus_server import ODD_FORM, Series
 from tuner.records import Configuration, Item, Record
 from tuner.sources import prometheus_text
 from tuner.sources.prometheus_text import SPEAKERS, parted
@@ -17,6 +18,8 @@ TARGET = ("job", "instance")
 SERVER_COPIES = frozenset({"prometheus_replica", "__replica__"})
 """Of two servers that scrape the same, one counts."""
 
+_Moments = dict[tuple[float, object], dict[prometheus_text.Series, float]]
+"""(time, who speaks) -> what was said then."""
 Labels = tuple[tuple[str, str], ...]
 Target = tuple[str, str]
 
@@ -34,7 +37,7 @@ class Scrapes:
 
     def targets(self, up: Iterable[Series]) -> None:
         """From the series `up`: which targets there are, whether they answer, and the labels that belong to them."""
-        self._up = {_target(s.labels): bool(s.samples) and s.samples[-1][1] == 1.0 for s in up}
+        self._up = {_target(s.labels): s.latest == 1.0 for s in up}
         self._labels = {_target(s.labels): frozenset(s.labels) - {"__name__"} for s in up}
 
     def coverage(self) -> tuple[int, int]:
@@ -46,8 +49,18 @@ class Scrapes:
         return sorted(instance for (job, instance), alive in self._up.items() if job in self._jobs and not alive)
 
     def items(self, framework: str, found: Iterable[Series], skew_s: float, origin: str) -> Iterator[Item]:
-        """What is new, moment by moment, in our own time."""
-        scrapes: dict[tuple[float, object], dict[prometheus_text.Series, float]] = {}
+        """What is new, moment by moment, in our own time. Raises UnansweredError for samples that are none."""
+        try:
+            scrapes = self._new(framework, found)
+        except (AttributeError, TypeError, ValueError):
+            raise UnansweredError(ODD_FORM) from None
+        for at_s, who in sorted(scrapes, key=lambda moment: moment[0]):
+            self._note(framework, who, at_s)
+            for item in prometheus_text.items_of(scrapes[at_s, who], (None, at_s - skew_s), origin):
+                yield _owned(item, framework)
+
+    def _new(self, framework: str, found: Iterable[Series]) -> "_Moments":
+        scrapes: _Moments = {}
         for series in found:
             key = tuple(series.labels.items())
             known = self._known.get(key) or self._learn(key, series.labels)
@@ -55,11 +68,8 @@ class Scrapes:
             after_s = self._until.get((framework, who), 0.0)
             for at_s, value in series.samples:
                 if at_s > after_s:
-                    scrapes.setdefault((at_s, who), {}).setdefault(known, value)
-        for at_s, who in sorted(scrapes, key=lambda moment: moment[0]):
-            self._note(framework, who, at_s)
-            for item in prometheus_text.items_of(scrapes[at_s, who], (None, at_s - skew_s), origin):
-                yield _owned(item, framework)
+                    scrapes.setdefault((at_s, who), {}).setdefault(known, float(value))
+        return scrapes
 
     def _note(self, framework: str, who: object, at_s: float) -> None:
         """What was handed on; of targets that are long gone nothing is asked again."""

@@ -16,6 +16,7 @@ from tests.prometheus_api import JSON, PrometheusApi
 from tests.servers import HTML, Answer, Server, serving
 from tuner.errors import ConfigError
 from tuner.feeds.base import Poll
+from tuner.feeds.contract import Contract
 from tuner.feeds.http import Access
 from tuner.feeds.prometheus import Prometheus
 from tuner.live import LivePlant, source_at
@@ -357,3 +358,37 @@ def unquoted(text: str) -> str:
 def test_a_label_that_is_none_is_refused() -> None:
     with pytest.raises(ConfigError, match="not a Prometheus label"):
         source_at("prometheus+http://127.0.0.1:9090", match={'job="x"}': "y"})
+
+
+# ---- before a run ----
+
+
+def contract(api: PrometheusApi, url: str, *names: str) -> Contract:
+    for name in names:
+        api.store(name, {"job": "engines", "instance": "a"}, (NOW_S, 1.0))
+    with feed(url) as prometheus:
+        return prometheus.contract(DEADLINE_S)
+
+
+def test_the_contract_says_what_will_be_there_and_what_not(api: PrometheusApi, server: Server) -> None:
+    known = ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc")
+    told = contract(api, server.url, *known, "vllm:generation_tokens_total", "go_goroutines")
+    assert told.found == {"vllm": (*known, "vllm:generation_tokens_total")}
+    assert {"running", "queued", "kv_usage_frac", "decode_tokens_per_s"} <= set(told.signals)
+    assert [missing.what for missing in told.missing] == ["step_s", "who waits", "the batch"]
+    assert all("metrics file as a second source" in missing.remedy for missing in told.missing)
+
+
+def test_a_renamed_metric_is_named_beside_what_was_looked_for(api: PrometheusApi, server: Server) -> None:
+    told = contract(api, server.url, "vllm:num_requests_running", "vllm:kv_cache_usage_percent")
+    missing = next(missing for missing in told.missing if missing.what == "the KV pool")
+    assert "vllm:kv_cache_usage_perc" in missing.looked_for
+    assert missing.alike == ("vllm:kv_cache_usage_percent",)
+    assert "--disable-log-stats" in missing.remedy
+
+
+def test_a_contract_with_a_server_that_does_not_answer_fails_in_words(api: PrometheusApi, server: Server) -> None:
+    api.fault = lambda promql: Answer(HTML, 200)
+    told = contract(api, server.url)
+    assert told.failure is not None
+    assert "web page" in told.failure
