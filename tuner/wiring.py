@@ -27,15 +27,13 @@ from tuner.charter import MODELLED, Charter, decoded, encoded, policy_named
 from tuner.config import JobFile, stated
 from tuner.config.sections import SourceSection
 from tuner.errors import ConfigError
-from tuner.feeds.discovery import Options, source_of
+from tuner.feeds.base import Source
 from tuner.feeds.http import Access
-from tuner.frameworks.base import Framework
 from tuner.frameworks.registry import by_name
 from tuner.inbox import People
-from tuner.ingest.reading import formats_of, frameworks_named
 from tuner.journal import Entry, Journal
 from tuner.lease import remote_kind
-from tuner.live import DEADLINE_S, LivePlant, Stated
+from tuner.live import DEADLINE_S, LivePlant, Stated, source_at
 from tuner.loop import PERIOD_S
 from tuner.version import VERSION
 
@@ -97,12 +95,11 @@ def live(job: JobFile, clock: Wakeable, stack: ExitStack) -> World:
         )
     if any(told.path == "-" for told in job.source):
         raise ConfigError("source.path='-': a daemon cannot follow standard input; name the file or the server instead")
-    framework = job.topology.framework or job.job.framework
+    framework = framework_of(job)
     deadline_s = min(DEADLINE_S, (job.policy.period_s or PERIOD_S) / 2.0)
-    frameworks = frameworks_named(framework or "auto")
-    sources = [source_of(told.path, _options(told, frameworks)) for told in job.source]
+    sources = [source_behind(told, framework) for told in job.source]
     said = Stated(job.to_topology(), job.to_setpoints())
-    plant = LivePlant(sources, stated=said, framework=framework or "auto", deadline_s=deadline_s)
+    plant = LivePlant(sources, stated=said, framework=framework, deadline_s=deadline_s)
     stack.callback(plant.close)
     first = plant.observe(clock.now_s())
     known = by_name(plant.topology.framework) if plant.topology.framework else None
@@ -112,11 +109,16 @@ def live(job: JobFile, clock: Wakeable, stack: ExitStack) -> World:
     return World(plant, plant.topology, capabilities, clock)
 
 
-def _options(told: SourceSection, frameworks: tuple[Framework, ...]) -> Options:
+def source_behind(told: SourceSection, framework: str) -> Source:
+    """The live source that a section of the job file names."""
     files = (None if name is None else Path(name) for name in (told.token_file, told.password_file, told.ca_file))
     token_file, password_file, ca_file = files
     access = Access(token_file, told.user, password_file, ca_file)
-    return Options(frameworks, formats_of(frameworks), access, told.kind, dict(told.match))
+    return source_at(told.path, framework, access=access, kind=told.kind, match=dict(told.match))
+
+
+def framework_of(job: JobFile) -> str:
+    return job.topology.framework or job.job.framework or "auto"
 
 
 def setup_of(job: JobFile, mode: ControlMode | None = None) -> Setup:

@@ -22,12 +22,14 @@ from simulators.legality import legal_settings
 from simulators.plant import Bounds, Mode, Observation, TrainerResize
 from tuner.config import load
 from tuner.errors import TunerError
+from tuner.feeds.discovery import PROMETHEUS
+from tuner.feeds.prometheus import Prometheus
 from tuner.lease import remote_kind, taken
-from tuner.live import LivePlant
+from tuner.live import DEADLINE_S, LivePlant
 from tuner.server.commanding import token_of
 from tuner.server.serving import is_loopback, listening
 from tuner.wallclock import WallClock
-from tuner.wiring import HOST, PORT, Setup, World, charter_of, damage_of, live, setup_of
+from tuner.wiring import HOST, PORT, Setup, World, charter_of, damage_of, framework_of, live, setup_of, source_behind
 
 DISK_LEAST_BYTES = 512 << 20
 """Free space under which a week of ticks may not fit."""
@@ -82,6 +84,7 @@ def checked(path: Path) -> Checks:
         seen = world.plant.observe(clock.now_s())
         if isinstance(world.plant, LivePlant):
             yield from _sources(world.plant)
+        yield from _contracts(setup)
         yield from _evidence(seen)
         yield from _guarded("policy", lambda: _policy(setup, world))
         yield from _knobs(world, seen, setup.job.to_bounds())
@@ -146,6 +149,21 @@ def _sources(plant: LivePlant) -> Checks:
         else:
             level = Level.OK if feed.answered == feed.asked else Level.WARN
             yield Check("source", level, f"{feed.name}: {feed.answered} of {feed.asked} answer")
+
+
+def _contracts(setup: Setup) -> Checks:
+    """Every name that we ask a Prometheus server for, held against the names that it has."""
+    for told in (told for told in setup.job.source if told.path.startswith(PROMETHEUS)):
+        feed = source_behind(told, framework_of(setup.job)).feed
+        with closing(feed):
+            contract = feed.contract(DEADLINE_S) if isinstance(feed, Prometheus) else None
+        if contract is None or contract.failure is not None:
+            continue
+        found = ", ".join(f"{len(names)} of {name}" for name, names in contract.found.items()) or "none that we know"
+        yield Check("names", Level.OK if contract.found else Level.FAIL, f"{contract.source}: metrics: {found}")
+        for gap in contract.missing:
+            near = f"; is it one of {', '.join(gap.alike)}?" if gap.alike else ""
+            yield Check("names", Level.WARN, f"{gap.what} is not told{near}; {gap.remedy}")
 
 
 def _evidence(seen: Observation) -> Checks:
