@@ -3,11 +3,13 @@
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from tuner.errors import SourceError
 
 COLUMNS = "id, at_s, commands, decision, receipt"
 
@@ -38,11 +40,12 @@ class Pages:
 
     @contextmanager
     def _file(self) -> Iterator[sqlite3.Connection]:
-        file = sqlite3.connect(f"file:{quote(str(self.path))}?mode=ro", uri=True, timeout=1.0)
+        """Raises SourceError where the file cannot be read now: locked, or gone."""
         try:
-            yield file
-        finally:
-            file.close()
+            with closing(sqlite3.connect(f"file:{quote(str(self.path))}?mode=ro", uri=True, timeout=1.0)) as file:
+                yield file
+        except sqlite3.Error as error:
+            raise SourceError(f"the journal cannot be read now ({error})") from None
 
 
 def record(tick_id: int, at_s: float, commands: str, decision: str, receipt: str | None) -> dict[str, Any]:

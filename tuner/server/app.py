@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -13,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tuner.errors import SourceError
 from tuner.inbox import People
 from tuner.pages import Pages
 from tuner.report.html import TEMPLATES
@@ -67,7 +69,7 @@ def app_of(ground: Ground) -> Shield:
     if ground.token_file is not None:
         commanding = Commanding(ground.board, ground.inbox, ground.token_file, ground.wake)
         routes += [Route(f"/api/v1/{kind}", commanding.route(kind), methods=["POST"]) for kind in commanding.kinds]
-    return Shield(Starlette(routes=routes, exception_handlers={HTTPException: refused, 500: failed}), ground.hosts)
+    return Shield(Starlette(routes=routes, exception_handlers=HANDLERS), ground.hosts)
 
 
 class Reading:
@@ -142,6 +144,17 @@ async def refused(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": detail}, status, headers=getattr(error, "headers", None))
 
 
+async def unreadable(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 503, {"retry-after": "5"})
+
+
 async def failed(request: Request, error: Exception) -> Response:
     """A bug of ours: its kind, and nothing of what was being worked on."""
     return JSONResponse({"error": f"this is a bug of ours ({type(error).__name__}); the loop goes on"}, 500)
+
+
+HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
+    HTTPException: refused,
+    SourceError: unreadable,
+    500: failed,
+}

@@ -7,10 +7,11 @@ from itertools import groupby
 from typing import Any
 
 from policies.control import ControlMode, HoldCode
-from policies.scorecard import coverage
+from policies.scorecard import coverage, unlocked
 from policies.settings import ACTED, values
 from policies.state import State
 from simulators.plant import Setpoints
+from tuner.errors import SourceError
 from tuner.pages import Pages
 from tuner.report import words
 from tuner.report.decided import NAMES, ago, changes, clock, known, sentence, when
@@ -98,9 +99,16 @@ class Page:
             now=when(now_s),
             face=face,
             view=None if face is None else view_of(face, now_s),
-            runs=() if face is None else tuple(runs_of(self._pages.newest(TICKS_TOLD)))[:RUNS_TOLD],
+            runs=() if face is None else self._runs(),
             pictures=() if face is None else self._pictures(face),
         )
+
+    def _runs(self) -> tuple[Run, ...]:
+        """None where the journal cannot be read now: all else is told."""
+        try:
+            return tuple(runs_of(self._pages.newest(TICKS_TOLD)))[:RUNS_TOLD]
+        except SourceError:
+            return ()
 
     def _pictures(self, face: Face) -> tuple[Picture, ...]:
         if self._drawn is None or self._drawn[0] is not face:
@@ -130,6 +138,7 @@ def view_of(face: Face, now_s: float) -> dict[str, Any]:
         "asked": _asked(state),
         "move": _move(state),
         "forecasts": _forecasts(state),
+        "shadows": _shadows(state),
         "notes": [n.detail for n in entry.seen.snapshot.notes],
     }  # fmt: skip
 
@@ -220,6 +229,17 @@ def _forecasts(state: State) -> str:
         return "no forecast has come due yet"
     share = words.percent(coverage(state.scorecard))
     return f"{sum(held)} of the last {len(held)} forecasts held ({share}; honest 80 % intervals hold 80 %)"
+
+
+def _shadows(state: State) -> tuple[str, ...]:
+    """Moves that were not made and looked at again: enough good ones of a knob unlock auto."""
+    told = []
+    for knob in ACTED:
+        settled = [good for name, good in state.scorecard.good if name == knob]
+        if settled:
+            may = "auto may turn it" if unlocked(state.scorecard, knob) else "auto may not turn it yet"
+            told.append(f"{NAMES.get(knob, knob)}: {sum(settled)} of {len(settled)} shadow moves were good, {may}")
+    return tuple(told)
 
 
 def _pause(knob: str | None, author: str) -> str:

@@ -108,6 +108,14 @@ def test_a_daemon_before_its_first_tick_is_alive_and_not_ready(tmp_path: Path) -
         assert b"No look at the job yet" in face.ask("/").body
 
 
+def test_a_journal_that_is_locked_or_gone_is_said_so_and_the_rest_is_told(fresh: Face) -> None:
+    fresh.journal.rename(fresh.journal.with_suffix(".moved"))
+    answer = fresh.ask("/api/v1/decisions")
+    assert (answer.status, "cannot be read now" in answer.json["error"]) == (503, True)
+    assert fresh.ask("/api/v1/status").status == 200
+    assert b"the journal cannot be read now" in fresh.ask("/").body
+
+
 def test_a_loop_that_hangs_is_neither_alive_nor_ready(fresh: Face) -> None:
     assert fresh.ask("/healthz").status == fresh.ask("/readyz").status == 200
     fresh.now_s = HOUR + 600.0

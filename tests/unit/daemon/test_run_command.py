@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from tuner.cli import main
 from tuner.config import load
 
 ROOT = Path(__file__).resolve().parents[3]
+SECRET = "swordfish-swordfish-swordfish"
 JOB = """\
 [job]
 name = "swe-agent"
@@ -94,6 +96,10 @@ def test_once_prints_one_decision_with_its_reason_and_writes_it_down(equipoise: 
 
 @pytest.mark.slow
 def test_run_serves_a_live_job_until_interrupted(folder: Path, equipoise: Command) -> None:
+    (folder / "token").write_text(SECRET)
+    text = JOB.replace("port = 0", 'port = 0\ntoken_file = "token"')
+    password = 'user = "ann"\npassword_file = "token"'
+    (folder / "job.toml").write_text(f'{text}\n[[source]]\npath = "scrape+http://127.0.0.1:9"\n{password}\n')
     process = subprocess.Popen(
         [sys.executable, "-m", "equipoise", "run", "--job", "job.toml"],
         cwd=folder,
@@ -105,16 +111,23 @@ def test_run_serves_a_live_job_until_interrupted(folder: Path, equipoise: Comman
     try:
         url = re.search(r"page=(\S+)", process.stderr.readline())
         assert url is not None
-        assert "event=decision" in process.stderr.readline()
+        said = process.stderr.readline()
+        assert "event=decision" in said
         status = equipoise("status", "--url", url[1])
         assert "swe-agent: Generation is the bottleneck" in status.out
         refused = equipoise("pause", "--url", url[1])
         assert (refused.code, "needs the daemon's token" in refused.err) == (2, True)
+        taken = equipoise("pause", "--job", "job.toml", "--url", url[1])
+        assert (taken.code, taken.err) == (0, "")
+        page = urllib.request.urlopen(f"{url[1]}/").read().decode()
+        assert "127.0.0.1:9" in page, "the feed that does not answer is named"
     finally:
         process.send_signal(signal.SIGINT)
-        process.stderr.read()
+        said += process.stderr.read()
         assert process.wait(60.0) == 130
         process.stderr.close()
+    everything = [said, page, status.out, taken.out, *(p.read_bytes().decode("latin-1") for p in folder.glob("equi*"))]
+    assert [text for text in everything if SECRET in text] == []
 
 
 def test_nobody_at_home_is_said_so(equipoise: Command) -> None:

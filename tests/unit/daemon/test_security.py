@@ -12,7 +12,7 @@ import pytest
 from policies.control import Command, CommandKind, ControlMode
 from tests.unit.daemon.faces import TOKEN, Face, served
 from tuner.errors import ConfigError
-from tuner.server import serving
+from tuner.server import commanding, serving
 from tuner.server.commanding import BODY_MOST, TOKEN_MOST, token_of
 from tuner.server.shield import BURST
 
@@ -197,6 +197,14 @@ def test_slow_senders_hold_nobody_up(face: Face) -> None:
     assert time.monotonic() - began < 5.0
     for connection in slow:
         connection.close()
+
+
+def test_a_command_whose_body_does_not_come_is_given_up(fresh: Face, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commanding, "BODY_S", 0.2)
+    head = f"POST /api/v1/pause HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    assert b"408" in raw(fresh, head.encode(), wait_s=20.0).split(b"\r\n")[0]
+    assert fresh.inbox.drain() == ()
 
 
 def test_a_sender_without_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
