@@ -53,6 +53,11 @@ class Ground:
 
 def app_of(ground: Ground) -> Shield:
     """The whole application behind its shield."""
+    return Shield(Starlette(routes=routes_of(ground), exception_handlers=HANDLERS), ground.hosts)
+
+
+def routes_of(ground: Ground) -> list[Route]:
+    """All there are; those that command only with a token."""
     reading = Reading(ground)
     routes = [
         Route("/", reading.page),
@@ -69,7 +74,7 @@ def app_of(ground: Ground) -> Shield:
     if ground.token_file is not None:
         commanding = Commanding(ground.board, ground.inbox, ground.token_file, ground.wake)
         routes += [Route(f"/api/v1/{kind}", commanding.route(kind), methods=["POST"]) for kind in commanding.kinds]
-    return Shield(Starlette(routes=routes, exception_handlers=HANDLERS), ground.hosts)
+    return routes
 
 
 class Reading:
