@@ -165,7 +165,7 @@ def stopping(inbox: People, clock: Wakeable) -> Iterator[list[signal.Signals]]:
 
 
 class Log:
-    """One line an event on stderr, key=value; a hold that goes on is told once."""
+    """One line an event on stderr, key=value; a hold that goes on, and an order that is repeated, is told once."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._said = stream, ""
@@ -197,9 +197,10 @@ class Log:
         wish = decision.order or decision.changes
         what = "" if wish is None else f" changes={json.dumps(changes_of(ticked))}"
         line = f"event=decision {kind}{what}"
-        if line == self._said and not decision.notes and decision.action is not Action.APPLY:
+        told = f"{decision.decision_id} {line}" if decision.action is Action.APPLY else line
+        if told == self._said and not decision.notes:
             return None
-        self._said = line
+        self._said = told
         more = f" notes={json.dumps('; '.join(decision.notes))}" if decision.notes else ""
         return self.say(f"id={decision.decision_id}", line, f"reason={json.dumps(decision.reason)}{more}")
 

@@ -12,7 +12,7 @@ from tuner.report.story import Picture, ends_table, picture
 Past = Sequence[tuple[float, Setpoints]]
 """(second, settings in force) at each of the last ticks, oldest first."""
 POINTS_MOST = 120
-WIDTH, BAR, GAP, LABEL, SAID = 520, 22, 34, 84, 92
+WIDTH, BAR, GAP, LABEL, SAID = 392, 22, 34, 74, 90
 """Pixels of the two bars, and of the words before and behind them."""
 
 
