@@ -9,7 +9,7 @@ from policies.settings import ACTED, SPLIT, values
 from simulators.plant import Inventory, Observation, Order, Outcome, Receipt, Setpoints, Status, Topology
 from simulators.snapshot import Note, Snapshot
 from tuner.actuators.base import Actuator
-from tuner.errors import ActuationError, ConfigError
+from tuner.errors import ActuationError, ConfigError, ContractError
 from tuner.feeds.base import Cursor, Poll, Source
 from tuner.feeds.discovery import Options, source_of
 from tuner.ingest.following import Follower, Stream
@@ -128,7 +128,7 @@ class LivePlant:
         before = self.feeds[place]
         if not self._polls[place].done():
             return replace(before, answered=0, failure="no answer in time", failures=before.failures + 1)
-        poll = self._polls.pop(place).result()
+        poll = _answer(self._polls.pop(place), self._cursors.get(place, {}))
         self._cursors[place] = poll.cursor
         if poll.items:
             self._follower.take(Stream(source.feed.name, source.kind, source.sampled), poll.items)
@@ -180,6 +180,16 @@ class LivePlant:
             source.feed.close()
         for actuator in self._actuators:
             actuator.close()
+
+
+def _answer(future: Future[Poll], cursor: Cursor) -> Poll:
+    """What a feed brought. One that breaks its promise never to raise fails alone; its words may hold anything."""
+    try:
+        return future.result()
+    except ContractError:
+        raise
+    except Exception as fault:
+        return Poll((), cursor, 1, 0, f"it broke: {type(fault).__name__}; please report")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """From the scrapes and log lines of many engines to rows of the whole pool."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simulators.plant import Mode
@@ -103,7 +103,7 @@ class EngineRows:
         """One row of the pool from the latest state of every living replica."""
         if not any(self._spoken.values()):
             return
-        self._states = {replica: state for replica, state in self._states.items() if self._is_alive(state)}
+        self._bury([replica for replica, state in self._states.items() if not self._is_alive(state)])
         alive = [state.values for state in self._states.values()]
         columns: dict[str, list[float]] = {}
         for values in alive:
@@ -117,6 +117,17 @@ class EngineRows:
         self.rows_seen += 1
         self._round += 1
         self._spoken = {}
+
+    def _bury(self, dead: Sequence[Replica]) -> None:
+        """Forgets replicas that are gone. Those that are scraped come back under other names, week after week."""
+        for replica in dead:
+            del self._states[replica]
+            if self._sampled:
+                self._before.pop(replica, None)
+                self._copies.pop(replica, None)
+        if dead and self._sampled:
+            self._named.clear()
+            self._syncing &= self._states.keys()
 
     def _is_alive(self, state: "_State") -> bool:
         if not self._sampled or state.time_s is None or self._time_s is None or state.period_s is None:

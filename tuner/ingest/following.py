@@ -9,6 +9,7 @@ from tuner.ingest.collecting import Collector, Span
 from tuner.ingest.joining import Joiner, Reading, SourceRead, Stating
 from tuner.ingest.matching import Detector, Matcher
 from tuner.ingest.reading import frameworks_named
+from tuner.ingest.sandbox_counts import leak
 from tuner.ingest.translating import Provenance
 from tuner.records import Item
 
@@ -63,7 +64,10 @@ class Follower:
         for collector in self._collectors.values():
             collector.remarks.clear()
         self._provenance.impossible.clear()
-        return replace(reading, snapshot=aged(reading.snapshot, now_s))
+        snapshot = aged(reading.snapshot, now_s)
+        leaking = leak(snapshot)
+        notes = snapshot.notes if leaking is None else (*snapshot.notes, leaking)
+        return replace(reading, snapshot=replace(snapshot, notes=notes))
 
 
 def aged(snapshot: Snapshot, now_s: float) -> Snapshot:

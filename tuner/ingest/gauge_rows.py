@@ -22,11 +22,11 @@ class GaugeRows:
         self._restarts = 0
 
     def add(self, record: Record) -> None:
-        """A scrape without a step counter belongs to the newest step."""
+        """A scrape without a step counter belongs to the newest step; without any step each is a row of its own."""
         newest = self._rows[-1] if self._rows else None
         step = record.step
         if step is None:
-            row = newest
+            row = newest if newest is not None and newest.step is not None else None
         else:
             self._note_restart(record.labels, step)
             row = next((row for row in reversed(self._rows) if row.step == step), None)

@@ -150,7 +150,8 @@ class Writers:
             detail = f"More than {WRITERS_MAX} step counters in one source; {self.crowded} records were left out."
             notes.append(Note("interleaved-writers", detail, {"left_out": self.crowded}))
         rows = _continued(longest)
-        return (_without_strays(rows, len(runs)) if len(runs) > 1 else rows), notes
+        rows = _without_strays(rows, len(runs)) if len(runs) > 1 else rows
+        return (rows[-self._last :] if self._last else rows), notes
 
     def _runs(self) -> list[list[Writer]]:
         """Writers in order, grouped: one that starts after another has ended continues that run after a restart."""

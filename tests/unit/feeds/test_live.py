@@ -183,3 +183,19 @@ def test_a_feed_that_hangs_costs_its_own_signals_only_and_is_not_asked_again(tmp
     assert hanging.asked == 1
     assert seen.snapshot.get("step_s") == 100.0
     assert [state.failure for state in plant.feeds] == ["no answer in time", None]
+
+
+class Breaking(Hanging):
+    """A feed that raises, its words full of secrets."""
+
+    name = "breaking"
+
+    def poll(self, cursor: Cursor, now_s: float, deadline_s: float) -> Poll:
+        raise RuntimeError("Authorization: Bearer s3cr3t")
+
+
+def test_a_feed_that_breaks_fails_alone_and_its_words_stay_inside() -> None:
+    with closing(LivePlant([Source(Breaking())])) as plant:
+        seen = plant.observe(START_S)
+    assert plant.feeds[0].failure == "it broke: RuntimeError; please report"
+    assert "s3cr3t" not in repr(seen)

@@ -98,3 +98,12 @@ def test_a_weight_sync_is_seen_while_it_lasts() -> None:
         rows.add(Record(values, time_s=10.0 * tick, labels={"engine": "0"}))
         seen.append(rows.syncing)
     assert seen == [False, True, False]
+
+
+def test_engines_that_come_back_under_new_names_are_seen_however_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.ingest.engine_rows.REPLICAS_MAX", 8)
+    rows = EngineRows(Matcher(ENGINE), Provenance(), 4, sampled=True)
+    for tick in range(60):
+        rows.add(says(f"pod-{tick // 3}", 10.0 * tick, run=5.0))
+        rows.close_round()
+    assert [row.values["running"] for row in rows.finish()][-1] == 5.0
