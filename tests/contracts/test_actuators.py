@@ -4,10 +4,13 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from simulators.plant import Setpoints
+from policies.control import Capability
+from policies.settings import values
+from simulators.plant import Inventory, Order, Outcome, Receipt, Setpoints, Status
 from tests.contracts.actuator_kit import Stage, assert_conforms
 from tests.unit.actuators.hooks import hook
 from tests.unit.actuators.sites import OPENRLHF, PLAIN, PRIME, SLIME, TRL, VERL, site_of
@@ -97,3 +100,74 @@ def test_the_restart_from_configuration_conforms(tmp_path: Path, name: str) -> N
         remembers_tokens=True,
     )
     assert_conforms(stage)
+
+
+class Memory:
+    """An actuator of one number, and the ways to get it wrong."""
+
+    def __init__(self, world: dict[str, int], fault: str) -> None:
+        self.world, self.fault, self.token, self.closed = world, fault, 0, False
+
+    name = "memory"
+
+    def capabilities(self) -> tuple[Capability, ...]:
+        return (Capability("max_in_flight"),)
+
+    def current(self) -> Setpoints:
+        return Setpoints(max_in_flight=self.world["value"] + (self.fault == "shows another"))
+
+    def inventory(self) -> Inventory:
+        return Inventory()
+
+    def apply(self, order: Order, now_s: float) -> Receipt:
+        asked = values(order.setpoints)
+        value = asked.get("max_in_flight")
+        refused = self._refused(order, asked)
+        if refused:
+            return Receipt(order.decision_id, dict.fromkeys(asked, Outcome(Status.REFUSED, refused)))
+        if value != self.world["value"] or self.fault == "acts twice":
+            self.world["count"] += 1
+            self.world["value"] = int(value or 0)
+        reason = "" if self.fault == "gives no reason" else "set"
+        said = [] if self.fault == "is silent" else asked
+        return Receipt(order.decision_id, dict.fromkeys(said, Outcome(Status.APPLIED, reason)))
+
+    def _refused(self, order: Order, asked: dict[str, Any]) -> str:
+        value = asked.get("max_in_flight")
+        if self.closed:
+            return "closed"
+        if order.fencing_token < self.token and self.fault != "forgets tokens":
+            return f"token {order.fencing_token} is old"
+        self.token = order.fencing_token
+        if self.fault == "obeys anything":
+            return "" if value is not None and value == value and abs(value) < 1e9 else "no number"
+        return "" if set(asked) == {"max_in_flight"} and 0 < (value or 0) < 1e6 else "not mine"
+
+    def close(self) -> None:
+        self.closed = self.fault != "never closes"
+
+
+def memory(fault: str) -> Stage:
+    world = {"value": 1536, "count": 0}
+    return Stage(lambda: Memory(world, fault), Setpoints(max_in_flight=512), effects=lambda: world["count"])
+
+
+def test_a_users_own_actuator_conforms() -> None:
+    assert_conforms(memory("none"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("shows another", "applied, and current"),
+        ("acts twice", "the same order twice is one order"),
+        ("gives no reason", "every outcome has a reason"),
+        ("is silent", "one outcome for each ordered setpoint"),
+        ("forgets tokens", "a fencing token smaller than one seen is refused"),
+        ("obeys anything", "must be refused"),
+        ("never closes", "a closed actuator does nothing"),
+    ],
+)
+def test_the_kit_catches_an_actuator_that_breaks_a_rule(fault: str, words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        assert_conforms(memory(fault))

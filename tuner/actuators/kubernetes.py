@@ -23,7 +23,7 @@ from tuner.actuators.guarded import Guarded, Outcomes, alike
 from tuner.actuators.kube_api import ConflictError, KubeApi, Resource
 from tuner.actuators.kube_lease import Lease, Note
 from tuner.actuators.kube_targets import LEADER_WORKER_SETS, RAY_CLUSTERS, Scaled, Seen, Target, WorkerGroup
-from tuner.actuators.site import Site, capabilities
+from tuner.actuators.site import GENERATOR, Site, capabilities
 from tuner.errors import ActuationError, ConfigError
 
 TRIES = 5
@@ -104,7 +104,8 @@ class _Replicas:
         return "kubernetes"
 
     def capabilities(self) -> tuple[Capability, ...]:
-        return capabilities((self._options.side,), self._site, Capability("", Change.HOT, self._options.actuation_s))
+        knobs = GENERATOR if self._options.side == "gpus_generator" else (self._options.side,)
+        return capabilities(knobs, self._site, Capability("", Change.HOT, self._options.actuation_s))
 
     def current(self) -> Setpoints:
         try:
@@ -183,6 +184,8 @@ class _Replicas:
 
     def _wanted(self, wish: Setpoints) -> int:
         told = values(wish)
+        if self._options.side == "gpus_trainer" and set(told) != {"gpus_trainer"}:
+            raise ActuationError(f"{self._options.name} is the trainer's: {', '.join(told)} belong to another actuator")
         size = told.get(self._options.side)
         per_engine = self._site.topology.gpus_per_engine
         if size is None and told.get("engines") and per_engine:

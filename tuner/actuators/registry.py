@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from tuner.actuators.base import Actuator
 from tuner.actuators.site import Site
+from tuner.config_secrets import is_secret
 from tuner.errors import ConfigError
 
 KINDS: Mapping[str, str] = {
@@ -15,7 +16,7 @@ KINDS: Mapping[str, str] = {
     "control_file": "",
     "config_restart": "",
     "router": "",
-    "ray": "tune",
+    "ray": "",
     "kubernetes": "kubernetes",
 }
 """Each kind, and the extra that it needs beside the base install."""
@@ -48,8 +49,15 @@ def _room(kind: str):  # type: ignore[no-untyped-def]
 
 
 def _first(wrong: ValidationError) -> str:
-    """Key, value and fault of the first error."""
+    """Key, value and fault of the first error; never a secret, be it in the wrong place."""
     error = wrong.errors(include_url=False)[0]
     key = ".".join(map(str, error["loc"]))
-    told = "" if error["type"] == "missing" else f"={error['input']!r}"
+    if not key:
+        return error["msg"].removeprefix("Value error, ")
+    told = "" if error["type"] == "missing" or _hidden(key, error["input"]) else f"={error['input']!r}"[:200]
     return f"{key}{told}: {error['msg']}"
+
+
+def _hidden(key: str, value: object) -> bool:
+    inner = value.items() if isinstance(value, Mapping) else ()
+    return is_secret(key, value) or any(_hidden(str(name), part) for name, part in inner)

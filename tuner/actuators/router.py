@@ -19,7 +19,7 @@ from policies.control import Capability
 from simulators.plant import Change, Inventory, Order, Setpoints, Status
 from tuner.actuators.base import Actuator
 from tuner.actuators.guarded import Guarded, Outcomes, alike
-from tuner.actuators.site import Site, capabilities
+from tuner.actuators.site import GENERATOR, Site, capabilities
 from tuner.actuators.web import Answer, Web
 from tuner.errors import ActuationError, ConfigError
 
@@ -48,13 +48,9 @@ class Options(BaseModel):
     """And under which key."""
     actuation_s: Annotated[float, Field(ge=0)] = 30.0
     """From the order until it is in force, until it is measured."""
-    knobs: tuple[str, ...] = ("gpus_generator",)
-    """gpus_generator: its engines; the trainer's half belongs to another actuator."""
 
     @model_validator(mode="after")
     def _addresses(self) -> Self:
-        if self.knobs != ("gpus_generator",):
-            raise ValueError(f"knobs={list(self.knobs)}: a router turns gpus_generator and nothing else")
         if len(set(self.engines)) != len(self.engines):
             raise ValueError("engines: the same address stands there twice")
         return self
@@ -105,7 +101,7 @@ class _Router:
         return "router"
 
     def capabilities(self) -> tuple[Capability, ...]:
-        return capabilities(self._options.knobs, self._site, Capability("", Change.HOT, self._options.actuation_s))
+        return capabilities(GENERATOR, self._site, Capability("", Change.HOT, self._options.actuation_s))
 
     def current(self) -> Setpoints:
         try:

@@ -11,8 +11,9 @@ from tuner.frameworks.base import Framework
 Config = Mapping[str, object]
 """A framework's configuration, flat: `actor_rollout_ref.rollout.n` -> 8."""
 
-ALONG: Mapping[str, tuple[str, ...]] = {**ACTED, "gpus_generator": ("gpus_generator", "engines")}
-"""The setpoints that come with a knob: an actuator of engines alone owns the generator's half of the split."""
+
+GENERATOR = ("gpus_generator", "engines")
+"""The knobs of an actuator of engines alone: the generator's half of the split, counted either way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Site:
 
 def owned(knobs: Iterable[str]) -> frozenset[str]:
     """The setpoints that these knobs are."""
-    return frozenset(part for knob in knobs for part in ALONG.get(knob, (knob,)))
+    return frozenset(part for knob in knobs for part in ACTED.get(knob, (knob,)))
 
 
 DATA_CHANGING = frozenset(
