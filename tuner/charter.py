@@ -6,7 +6,7 @@ from math import inf
 
 from pydantic import TypeAdapter, ValidationError
 
-from policies.control import Capability, ControlMode, Policy
+from policies.control import Capability, ControlMode, Modeller, Policy
 from policies.gate import GateLimits
 from policies.guardrails.case import Limits
 from policies.laws.lending import Lending
@@ -20,6 +20,7 @@ from policies.rules import APPROVAL_S, DRIFT_S, FREEZE_S, Foreign, Rules
 from simulators.event_state import Job
 from simulators.plant import Bounds, Topology
 from tuner.errors import ConfigError
+from tuner.worker import Engine, Here, Simulated
 
 POLICIES: Mapping[str, Policy] = {
     "static": Static(),
@@ -51,6 +52,8 @@ class Charter:
     foreign: Foreign = Foreign.ADOPT
     approval_s: float = APPROVAL_S
     freeze_s: float = FREEZE_S
+    simulated: bool = False
+    """True when the gate hears the event engine too."""
     mode: ControlMode | None = None
     """The mode that was asked for at the start; the one in force is part of the state."""
 
@@ -64,8 +67,8 @@ def policy_named(name: str) -> Policy:
     return POLICIES[name]
 
 
-def rules_of(charter: Charter) -> Rules:
-    """Guardrails for all; a model and the gate for the laws that look ahead."""
+def rules_of(charter: Charter, engine: Engine | None = None) -> Rules:
+    """Guardrails for all; model and gate for the laws that look ahead. `engine`: where it simulates; None: here."""
     modelled = charter.policy in MODELLED and charter.stated is not None
     return Rules(
         policy_named(charter.policy),
@@ -75,7 +78,7 @@ def rules_of(charter: Charter) -> Rules:
         charter.capabilities,
         charter.limits,
         gate=charter.gate if modelled else None,
-        modeller=NominalModeller(charter.stated) if modelled and charter.stated is not None else None,
+        modeller=_modeller(charter, engine) if modelled else None,
         ends_s=inf if charter.ends_s is None else charter.ends_s,
         earn_auto=charter.earn_auto,
         seed=charter.seed,
@@ -84,6 +87,13 @@ def rules_of(charter: Charter) -> Rules:
         approval_s=charter.approval_s,
         freeze_s=charter.freeze_s,
     )
+
+
+def _modeller(charter: Charter, engine: Engine | None) -> Modeller | None:
+    if charter.stated is None:
+        return None
+    nominal = NominalModeller(charter.stated)
+    return Simulated(nominal, engine or Here()) if charter.simulated else nominal
 
 
 def encoded(charter: Charter) -> str:

@@ -12,12 +12,13 @@ from types import FrameType
 from typing import TextIO
 
 from policies.control import Action, Command, CommandKind, ControlMode
+from policies.rules import Rules
 from tuner import config
 from tuner.charter import rules_of
 from tuner.errors import ConfigError
 from tuner.inbox import People
 from tuner.lease import taken
-from tuner.loop import Parts, Ticked, Watcher, one_tick
+from tuner.loop import Parts, Ticked, one_tick
 from tuner.loop import run as run_loop
 from tuner.pages import Pages
 from tuner.report.decided import changes, sentence, when
@@ -43,9 +44,10 @@ from tuner.wiring import (
     setup_of,
     started,
 )
+from tuner.worker import DEADLINE_S, Child, Engine
 
-LIMIT_MB = 200
-"""What a daemon may take; its unit and its pod are told so."""
+LIMIT_MB, SIMULATOR_LIMIT_MB = 200, 350
+"""What a daemon and its simulator may take; its unit and its pod are told so."""
 INTERRUPTED = 130
 
 
@@ -79,12 +81,11 @@ def mode_named(name: str | None) -> ControlMode | None:
 
 def once(setup: Setup, world: World, *, as_json: bool) -> int:
     """One tick, and what was decided on stdout."""
-    start = started(setup, world, "")
-    try:
-        parts = _parts(setup, world, start, ())
+    with ExitStack() as stack:
+        start = started(setup, world, "")
+        stack.callback(start.journal.close)
+        parts = _parts(setup, world, start, _engine(setup, start, stack))
         ticked = one_tick(parts, start.state, world.clock.now_s())
-    finally:
-        start.journal.close()
     if ticked.failure:
         raise ConfigError(f"{ticked.failure}; nothing was done")
     sys.stdout.write(_as_json(ticked) if as_json else _as_text(ticked))
@@ -101,7 +102,8 @@ def serve(setup: Setup, world: World) -> int:
         address = "" if socket is None else address_of(socket)
         start = started(setup, world, address)
         stack.callback(start.journal.close)
-        board = Board(_about(setup, start, world.clock.now_s()))
+        parts = _parts(setup, world, start, _engine(setup, start, stack))
+        board = Board(_about(setup, start, parts.rules, world.clock.now_s()))
         metrics = Metrics(board.about)
         if socket is not None:
             pages = Pages(setup.journal)
@@ -114,12 +116,21 @@ def serve(setup: Setup, world: World) -> int:
         log = Log(sys.stderr)
         log.began(setup, start, address)
         with stopping(start.inbox, world.clock) as signals:
-            run_loop(_parts(setup, world, start, (board, metrics, log)), start.state)
+            run_loop(replace(parts, watchers=(board, metrics, log)), start.state)
         log.say("event=stopped", f"signal={signals[-1].name if signals else 'none'}")
         return INTERRUPTED if signal.SIGINT in signals else 0
 
 
-def _about(setup: Setup, start: Start, now_s: float) -> About:
+def _engine(setup: Setup, start: Start, stack: ExitStack) -> Child | None:
+    """The gate's simulator, which warms up while the loop begins; None where the gate does without."""
+    if not start.charter.simulated:
+        return None
+    child = Child(setup.job.gate.deadline_s or DEADLINE_S)
+    stack.callback(child.close)
+    return child
+
+
+def _about(setup: Setup, start: Start, rules: Rules, now_s: float) -> About:
     try:
         refuse_auto_on_remote(setup.journal, ControlMode.AUTO)
         refused = ""
@@ -127,20 +138,18 @@ def _about(setup: Setup, start: Start, now_s: float) -> About:
         refused = str(error)
     acts = setup.job.server.token_file is not None
     name = setup.job.job.name or setup.journal.stem
-    rules = rules_of(start.charter)
     return About(name, setup.journal.name, rules, setup.period_s, start.token, now_s, acts, refused)
 
 
-def _parts(setup: Setup, world: World, start: Start, watchers: tuple[Watcher, ...]) -> Parts:
+def _parts(setup: Setup, world: World, start: Start, engine: Engine | None) -> Parts:
     return Parts(
         world.plant,
-        rules_of(start.charter),
+        rules_of(start.charter, engine),
         world.clock,
         Pruned(start.journal, setup.keep_ticks),
         start.inbox,
         setup.period_s,
         start.token,
-        watchers,
     )
 
 
@@ -185,6 +194,7 @@ class Log:
             f"journal={json.dumps(str(setup.journal))}",
             f"page={address or 'off'}",
             f"limit_mb={LIMIT_MB}",
+            f"simulator_limit_mb={SIMULATOR_LIMIT_MB if start.charter.simulated else 0}",
         )
         for note in start.notes:
             self.say("event=note", f"reason={json.dumps(note)}")

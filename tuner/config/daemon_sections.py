@@ -115,6 +115,12 @@ class GateSection(Section):
     """Least number of possible jobs asked; 30 where absent."""
     structures_min: Times | None = Field(default=None, examples=[1])
     """Structurally different models that must agree; 1 where absent."""
+    simulate: bool | None = Field(default=None, examples=[True])
+    """true (where absent): the event engine, in a process of its own of some 200 MB, must agree with a move too."""
+    deadline_s: Annotated[FiniteFloat, BeforeValidator(not_bool), Field(gt=0, le=600)] | None = Field(
+        default=None, examples=[20]
+    )
+    """Seconds that it has at one tick; 20 where absent. Without an answer the move is held."""
 
 
 class JournalSection(Section):
