@@ -157,7 +157,7 @@ class LivePlant:
 
     def _in_force(self, told: "_Told") -> Setpoints:
         """Who knows best first: the hands on the knobs, the job's own configuration, the user's statement."""
-        configured = self._reading.setpoints if self._reading is not None else Setpoints()
+        configured = _plausible(self._reading) if self._reading is not None else Setpoints()
         return better(better(told.settings, configured), self._stated.setpoints)
 
     # ---- orders ----
@@ -190,6 +190,14 @@ def _answer(future: Future[Poll], cursor: Cursor) -> Poll:
         raise
     except Exception as fault:
         return Poll((), cursor, 1, 0, f"it broke: {type(fault).__name__}; please report")
+
+
+def _plausible(reading: Reading) -> Setpoints:
+    """What the job configures. One server's own settings count its own engines: no number where more report."""
+    configured, reporting = reading.setpoints, reading.snapshot.get("engines")
+    if configured.engines is not None and reporting is not None and reporting > configured.engines:
+        return replace(configured, engines=None)
+    return configured
 
 
 @dataclass(frozen=True, slots=True)

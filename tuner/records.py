@@ -9,7 +9,8 @@ from typing import Protocol
 class Record:
     """One row that some writer logged: raw keys and finite-or-not floats as written (NaN and Inf still inside).
 
-    Never changed once made, and yet not frozen: a log has hundreds of thousands, and freezing makes each cost four.
+    Never changed once its reader has noted its place, and yet not frozen: a log has hundreds of thousands, and
+    freezing makes each cost four.
     """
 
     values: Mapping[str, float]

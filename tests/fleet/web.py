@@ -94,12 +94,19 @@ def truth(fleet: Fleet) -> dict[str, object]:
         }
 
 
+class _Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, *_: object) -> None:
+        """A client that hung up is no news."""
+
+
 @contextmanager
 def served(fleet: Fleet, port: int = 0) -> Iterator[str]:
     """The fleet's address while it is served, on a free port of loopback."""
     handler = type("Bound", (Handler,), {"fleet": fleet})
-    httpd = ThreadingHTTPServer(("127.0.0.1", port), handler)
-    httpd.daemon_threads = True
+    httpd = _Quiet(("127.0.0.1", port), handler)
     thread = Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

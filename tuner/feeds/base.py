@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tuner.feeds.contract import Contracting
 from tuner.records import Item
 
 Cursor = Mapping[str, float | int | str]
@@ -55,3 +56,5 @@ class Source:
     """As `source[].kind` in the answer."""
     sampled: bool = False
     """True for scrapes: each holds all that lives, and shows the gauges of one trainer step many times."""
+    contracting: Contracting | None = None
+    """The feed itself where it can say before a run what it will bring: names, signals, what is missing."""

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Protocol
 
 from tuner.feeds.promql import metric_names
 from tuner.frameworks.base import Framework
@@ -49,6 +50,12 @@ class Contract:
     missing: tuple[Missing, ...] = ()
     failure: str | None = None
     """Why it could not be asked."""
+
+
+class Contracting(Protocol):
+    """A feed that can say beforehand what it will bring. Like any feed it never raises."""
+
+    def contract(self, frameworks: Sequence[Framework], deadline_s: float) -> Contract: ...
 
 
 def contract_of(source: str, names: Collection[str], frameworks: Sequence[Framework]) -> Contract:

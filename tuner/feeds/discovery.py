@@ -2,15 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tuner.errors import ConfigError
-from tuner.feeds.base import Feed, Source
+from tuner.feeds.base import Source
 from tuner.feeds.http import Access, checked_url
 from tuner.feeds.scrape import Scrape, Targets
 from tuner.feeds.tail import Tail
 from tuner.feeds.targets import TargetList, with_path
 from tuner.frameworks.base import Framework
 from tuner.sources.base import Format
+
+if TYPE_CHECKING:
+    from tuner.feeds.prometheus import Prometheus
 
 PROMETHEUS, SCRAPE = "prometheus+", "scrape+"
 LIST = "file:"
@@ -38,9 +42,11 @@ def source_of(text: str, wanted: Options) -> Source:
     to scrape (tuner/feeds/targets.py), or the path of a file that grows.
     """
     if text.startswith(PROMETHEUS):
-        return Source(_prometheus(text, wanted), "prometheus", sampled=True)
+        server = _prometheus(text, wanted)
+        return Source(server, "prometheus", True, server)
     if text.startswith(SCRAPE):
-        return Source(Scrape(text, _targets(text.removeprefix(SCRAPE)), wanted.access), "prometheus", sampled=True)
+        scrape = Scrape(text, _targets(text.removeprefix(SCRAPE)), wanted.access)
+        return Source(scrape, "prometheus", True, scrape)
     if "://" in text:
         known = "prometheus+http://host:port, scrape+http://host:port, scrape+file:LIST or a path"
         raise ConfigError(f"{text.split('@')[-1][:200]}: unknown kind of source; write {known}")
@@ -54,7 +60,7 @@ def _targets(where: str) -> Targets:
     return lambda: (url,)
 
 
-def _prometheus(text: str, options: Options) -> Feed:
+def _prometheus(text: str, options: Options) -> "Prometheus":
     from tuner.feeds.prometheus import Prometheus, Wanted  # noqa: PLC0415  (its client takes a quarter of a second)
 
     url = checked_url(text.removeprefix(PROMETHEUS))

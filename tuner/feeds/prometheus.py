@@ -89,14 +89,14 @@ class Prometheus:
         except UnansweredError as fault:
             return self._failed(cursor, str(fault))
 
-    def contract(self, deadline_s: float) -> Contract:
+    def contract(self, frameworks: Sequence[Framework], deadline_s: float) -> Contract:
         """What the server has of ours, before a run."""
         match = "{" + ",".join(matchers(self._match)) + "}" if self._match else None
         try:
             names = self._server.names(match, monotonic() + deadline_s)
         except UnansweredError as fault:
             return Contract(self.name, failure=str(fault))
-        return contract_of(self.name, names, self._wanted.frameworks)
+        return contract_of(self.name, names, frameworks)
 
     def _failed(self, cursor: Cursor, why: str) -> Poll:
         return Poll((), cursor, 1, 0, why)

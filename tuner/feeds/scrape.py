@@ -1,7 +1,7 @@
 """Direct scraping: the /metrics of engines, routers and trainers, all at once, without a Prometheus server between."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from time import monotonic
@@ -9,8 +9,10 @@ from urllib.parse import urlsplit
 
 from tuner.errors import SourceError
 from tuner.feeds.base import Cursor, Poll
+from tuner.feeds.contract import Contract, contract_of
 from tuner.feeds.http import Access, Client, UnansweredError
 from tuner.feeds.targets import METRICS_PATH
+from tuner.frameworks.base import Framework
 from tuner.records import Configuration, Item, Record, Remark
 from tuner.sources import prometheus_text
 from tuner.sources.base import Opened
@@ -98,6 +100,20 @@ class Scrape:
             return _Answer(target, trouble=str(fault), again=fault.again)
         except SourceError as fault:
             return _Answer(target, trouble=str(fault).removeprefix(f"{target}: "))
+
+    def contract(self, frameworks: Sequence[Framework], deadline_s: float) -> Contract:
+        """What the targets serve of ours, before a run."""
+        try:
+            targets = self._targets()
+        except SourceError as fault:
+            return Contract(self._name, failure=str(fault))
+        names: set[str] = set()
+        answers = self._ask(targets, 0.0, monotonic() + deadline_s)
+        for item in (item for answer in answers for item in answer.items if isinstance(item, Record)):
+            names.update(key.split("{")[0].split("/")[0] for key in item.values)
+        if not names:
+            return Contract(self._name, failure=answers[0].trouble if answers else "no target is listed; add one")
+        return contract_of(self._name, names, frameworks)
 
     def close(self) -> None:
         if self._threads is not None:

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from tuner.config_text import parse_block, parse_overrides
 from tuner.linetools import dict_numbers, number_in
 from tuner.records import Configuration, Item, Line, Record, Remark
+from tuner.remembering import Remembered
 
 PAIRS_MIN = 3
 """Pairs that a line without its `step:N` must hold to be read as a piece of a record."""
@@ -25,8 +25,9 @@ FAMILY = (
 )
 """How the keys of a verl record start; a piece of a line must hold one of them."""
 
-_PER_TOKEN = ("gen", "ref", "values", "adv", "update_critic", "update_actor")
-"""Phases whose time per token verl prints whenever it prints their time."""
+_PHASES = ("gen", "ref", "values", "adv", "update_critic", "update_actor")
+_PER_TOKEN = {f"timing_s/{phase}": f"timing_per_token_ms/{phase}" for phase in _PHASES}
+"""Phases whose time per token verl prints whenever it prints their time: the key of each."""
 
 
 class StepLines:
@@ -62,7 +63,7 @@ def _pairs(text: str) -> tuple[dict[str, float], str]:
     last_key = ""
     for item in text.split(" - "):
         before, _, after = item.rpartition(":")
-        key = _key_in(before)
+        key = _KEYS[before]
         if not key:
             continue
         last_key = key
@@ -72,21 +73,24 @@ def _pairs(text: str) -> tuple[dict[str, float], str]:
     return values, last_key
 
 
-@lru_cache(maxsize=4096)
 def _key_in(text: str) -> str:
-    """The key that the text is; empty when it is none. Each step repeats the same keys."""
+    """The key that the text is; empty when it is none."""
     key = text.strip()
     return key if _KEY.fullmatch(key) else ""
 
 
+_KEYS = Remembered(_key_in)
+"""Each step repeats the same keys."""
+
+
 def _breaks_off(values: dict[str, float]) -> bool:
     """True when the end of a record is missing: the phases of a step are printed after its losses, per-token last."""
-    timed = {phase for phase in _PER_TOKEN if f"timing_s/{phase}" in values}
-    per_token = {phase for phase in _PER_TOKEN if f"timing_per_token_ms/{phase}" in values}
-    if per_token and not timed <= per_token:
+    missing = [token for time, token in _PER_TOKEN.items() if time in values and token not in values]
+    if missing and not values.keys().isdisjoint(_PER_TOKEN.values()):
         return True
-    trained = any(key.startswith(("actor/", "critic/", "global_seqlen/")) for key in values)
-    return trained and "timing_s/step" not in values
+    if "timing_s/step" in values:
+        return False
+    return any(key.startswith(("actor/", "critic/", "global_seqlen/")) for key in values)
 
 
 def _labels(line: Line) -> dict[str, str]:

@@ -19,7 +19,8 @@ STATS_MARKER = "Avg prompt throughput:"
 PREEMPTION_MARKER = "total_num_cumulative_preemption="
 START_MARKERS = ("KV cache size:", "Maximum concurrency for", "# GPU blocks:", "non-default args:", "args: Namespace(")
 
-_PAIR = re.compile(rf",\s*([A-Za-z][A-Za-z0-9 /-]*): *({NUMBER}) *(tokens/s|reqs|%)?")
+_PAIR = re.compile(rf",\s*([A-Za-z][A-Za-z0-9 /-]*): *({NUMBER}) *(tokens/s|reqs|%)?(?=[^,]*(,?))")
+"""Name, number, unit, and the comma that follows, if any: a part is whole where another comes after it."""
 _WITH_UNIT = re.compile(rf"{NUMBER} *(?:tokens/s|reqs|%)")
 _ENGINE = re.compile(r"Engine (\d+):")
 _AGGREGATED = re.compile(r"(\d+) Engines Aggregated:")
@@ -79,9 +80,11 @@ def _end_of_statistics(text: str, start: int, end: int) -> int:
 
 def _time_s(head: str, line: Line) -> float | None:
     """The line's time; of a later line pasted behind it, as much later as the stamps of the two say."""
+    if line.time_s is not None and line.text.startswith(head):
+        return line.time_s
     own_s = seconds_of_stamp(head)
-    if line.time_s is None or line.text.startswith(head):
-        return own_s if line.time_s is None else line.time_s
+    if line.time_s is None:
+        return own_s
     first_s = seconds_of_stamp(line.text[:80])
     return None if own_s is None or first_s is None else line.time_s + own_s - first_s
 
@@ -93,10 +96,8 @@ def _record(values: Mapping[str, float], line: Line, labels: Mapping[str, str], 
 def _pairs(text: str, cut: bool) -> dict[str, float]:
     """Name and number of each part that carries its unit; a number without one was broken off."""
     found: dict[str, float] = {}
-    text = f",{text}"
-    for pair in _PAIR.finditer(text):
-        name, number, unit = pair.groups()
-        if unit is not None or (name == "Preemptions" and not (cut and text.find(",", pair.end()) < 0)):
+    for name, number, unit, comma in _PAIR.findall(f",{text}"):
+        if unit or (name == "Preemptions" and (comma or not cut)):
             found[name] = float(number)
     return found
 

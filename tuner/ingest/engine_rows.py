@@ -1,7 +1,7 @@
 """From the scrapes and log lines of many engines to rows of the whole pool."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from simulators.plant import Mode
 from simulators.signals import SIGNALS
@@ -53,12 +53,10 @@ class EngineRows:
         self._remember(replica, raw)
         if not values:
             return
-        spoken = self._spoken.setdefault(replica, set())
-        if spoken & values.keys():
+        if not values.keys().isdisjoint(self._spoken.get(replica, ())):
             self.close_round()
-            spoken = self._spoken.setdefault(replica, set())
-        spoken.update(values)
-        self._states[replica] = _after(self._states.get(replica), values, self._round, record.time_s)
+        self._spoken.setdefault(replica, set()).update(values)
+        self._states.setdefault(replica, _State()).note(values, self._round, record.time_s)
         self._time_s = record.time_s if record.time_s is not None else self._time_s
 
     @property
@@ -75,11 +73,10 @@ class EngineRows:
 
     def _remember(self, replica: Replica, raw: RawRow) -> None:
         """The last raw values of a replica, for its totals: kept per key, since lines differ in what they say."""
-        before = self._before.get(replica)
-        values = {**before.values, **raw.values} if before is not None else raw.values
-        if before is not None and raw.time_s is None:
-            return
-        self._before[replica] = RawRow(values, None, raw.time_s, None)
+        before = self._before.setdefault(replica, raw)
+        if before is not raw and raw.time_s is not None:
+            before.values.update(raw.values)
+            before.time_s = raw.time_s
 
     def _replica(self, labels: Mapping[str, str]) -> Replica | None:
         """The engine behind a label set; None for a copy of an engine that another rank already speaks for."""
@@ -101,15 +98,13 @@ class EngineRows:
 
     def close_round(self) -> None:
         """One row of the pool from the latest state of every living replica."""
-        if not any(self._spoken.values()):
+        if not self._spoken:
             return
-        self._bury([replica for replica, state in self._states.items() if not self._is_alive(state)])
+        self._bury([who for who, state in self._states.items() if not self._is_alive(state)])
         alive = [state.values for state in self._states.values()]
-        columns: dict[str, list[float]] = {}
-        for values in alive:
-            for name, value in values.items():
-                columns.setdefault(name, []).append(value)
-        pool = {name: fold_values(SIGNALS[name].across, columns[name]) for name in sorted(columns)}
+        names = sorted(set().union(*alive))
+        columns = {name: [values[name] for values in alive if name in values] for name in names}
+        pool = {name: fold_values(SIGNALS[name].across, column) for name, column in columns.items()}
         pool.setdefault("engines", float(sum("running" in values for values in alive)))
         if pool["engines"] == 0.0:
             del pool["engines"]
@@ -139,20 +134,19 @@ class EngineRows:
         return [Row(row.values, None, row.time_s, row.weight) for row in self._history.rows]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _State:
     """What a replica said last, and when."""
 
-    values: Mapping[str, float]
-    round: int
-    time_s: float | None
-    period_s: float | None
+    values: dict[str, float] = field(default_factory=dict)
+    round: int = 0
+    time_s: float | None = None
+    period_s: float | None = None
     """Between its last two words."""
 
-
-def _after(before: _State | None, values: Mapping[str, float], number: int, time_s: float | None) -> _State:
-    if before is None:
-        return _State(values, number, time_s, None)
-    passed_s = None if time_s is None or before.time_s is None else time_s - before.time_s
-    period_s = passed_s if passed_s is not None and passed_s > 0.0 else before.period_s
-    return _State({**before.values, **values}, number, time_s, period_s)
+    def note(self, values: Mapping[str, float], number: int, time_s: float | None) -> None:
+        passed_s = None if time_s is None or self.time_s is None else time_s - self.time_s
+        if passed_s is not None and passed_s > 0.0:
+            self.period_s = passed_s
+        self.values.update(values)
+        self.round, self.time_s = number, time_s

@@ -7,9 +7,10 @@ from simulators.signals import SIGNALS, Fold
 from simulators.window import RARE
 from tuner.frameworks.base import Alias, Framework
 from tuner.ingest.sandbox_counts import SERVED, TOTALS, counted
+from tuner.remembering import Remembered
 
-KEYS_MAX = 10_000
-"""Keys remembered; a file with more invents a key per row."""
+KEY_SETS_MAX = 10_000
+"""Sets of keys remembered; a file with more invents one per row."""
 SIGNATURE_WEIGHT = 3
 """A key that only one framework writes counts as this many shared ones."""
 NEUTRAL = Framework(
@@ -26,20 +27,6 @@ NEUTRAL = Framework(
 """Our own signal names, as the columns of a neutral CSV; as Prometheus metrics they begin with rl_."""
 
 
-class _Folds(dict[str, Fold]):
-    """Remembers how keys fold: merging asks for every key of every row, and a known one costs no call of ours."""
-
-    def __init__(self, find: Callable[[str], Fold]) -> None:
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, key: str) -> Fold:
-        found = self._find(key)
-        if len(self) < KEYS_MAX:
-            self[key] = found
-        return found
-
-
 class Matcher:
     """The aliases of one framework, exact keys first, `*` for one path part; remembers what it found."""
 
@@ -53,19 +40,14 @@ class Matcher:
                 self._patterns.append((rank, re.compile("[^/]+".join(parts)), alias))
             else:
                 self._exact.setdefault(alias.key, []).append((rank, alias))
-        self._known: dict[str, tuple[tuple[int, Alias], ...]] = {}
-        self.fold_of: Callable[[str], Fold] = _Folds(self._fold_of).__getitem__
+        self.aliases: Callable[[str], tuple[tuple[int, Alias], ...]] = Remembered(self._aliases).__getitem__
+        """(rank, alias) of every alias that a raw key meets."""
+        self.fold_of: Callable[[str], Fold] = Remembered(self._fold_of).__getitem__
         """How neighbouring values of a raw key merge: as its signal does, totals by their latest."""
 
-    def aliases(self, key: str) -> tuple[tuple[int, Alias], ...]:
-        """(rank, alias) of every alias that the key meets."""
-        found = self._known.get(key)
-        if found is None:
-            wild = [(rank, alias) for rank, pattern, alias in self._patterns if pattern.fullmatch(key)]
-            found = (*self._exact.get(key, ()), *wild)
-            if len(self._known) < KEYS_MAX:
-                self._known[key] = found
-        return found
+    def _aliases(self, key: str) -> tuple[tuple[int, Alias], ...]:
+        wild = [(rank, alias) for rank, pattern, alias in self._patterns if pattern.fullmatch(key)]
+        return (*self._exact.get(key, ()), *wild)
 
     def _fold_of(self, key: str) -> Fold:
         for _, alias in self.aliases(key):
@@ -97,7 +79,7 @@ class Detector:
             return self._known[keys]
         scores = [(m.score(keys), m.framework.name) for m in self._matchers]
         best, name = max(scores, key=lambda s: s[0], default=(0, ""))
-        if len(self._known) < KEYS_MAX:
+        if len(self._known) < KEY_SETS_MAX:
             self._known[keys] = name if best else None
         return name if best else None
 

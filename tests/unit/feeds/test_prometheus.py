@@ -19,6 +19,7 @@ from tuner.feeds.base import Poll
 from tuner.feeds.contract import Contract
 from tuner.feeds.http import Access
 from tuner.feeds.prometheus import Prometheus
+from tuner.frameworks.registry import FRAMEWORKS
 from tuner.live import LivePlant, source_at
 from tuner.records import Record, Remark
 
@@ -367,7 +368,7 @@ def contract(api: PrometheusApi, url: str, *names: str) -> Contract:
     for name in names:
         api.store(name, {"job": "engines", "instance": "a"}, (NOW_S, 1.0))
     with feed(url) as prometheus:
-        return prometheus.contract(DEADLINE_S)
+        return prometheus.contract(FRAMEWORKS, DEADLINE_S)
 
 
 def test_the_contract_says_what_will_be_there_and_what_not(api: PrometheusApi, server: Server) -> None:

@@ -10,6 +10,7 @@ from tests.servers import HTML, Answer, Asked, serving
 from tuner.feeds.base import Poll
 from tuner.feeds.http import Access
 from tuner.feeds.scrape import Scrape
+from tuner.frameworks.registry import FRAMEWORKS
 from tuner.live import LivePlant, source_at
 from tuner.records import Record, Remark
 
@@ -139,3 +140,31 @@ def test_a_trainer_scraped_many_times_a_step_gives_one_row_a_step() -> None:
             seen = plant.observe(NOW_S + 30.0 * tick).snapshot
     assert [row.step for row in seen.rows] == [1, 2]
     assert "step-restart" in [note.code for note in seen.notes]
+
+
+def test_prime_rls_own_gauges_give_the_seconds_of_a_step() -> None:
+    clock = iter([(1, 0.0), (1, 0.0), (2, 100.0), (3, 220.0), (5, 440.0)])
+
+    def answer(_: Asked) -> bytes:
+        step, seconds = next(clock)
+        return f"trainer_step {step}\ntrainer_last_step_timestamp_seconds {NOW_S + seconds}\n".encode()
+
+    with serving(answer) as server, closing(LivePlant([source_at(f"scrape+{server.url}")])) as plant:
+        for tick in range(5):
+            seen = plant.observe(NOW_S + 60.0 * tick).snapshot
+        assert plant.topology.framework == "prime-rl"
+    assert [(row.step, row.weight, row.values.get("step_s")) for row in seen.rows] == [
+        (2, 1, 100.0),
+        (3, 1, 120.0),
+        (5, 2, 110.0),
+    ]
+
+
+def test_the_contract_of_targets_says_what_they_serve(tmp_path: Path) -> None:
+    with serving(respond) as server:
+        source = source_at(f"scrape+{server.url}")
+        assert source.contracting is not None
+        with closing(source.feed):
+            told = source.contracting.contract(FRAMEWORKS, 2.0)
+    assert told.found == {"vllm": ("vllm:num_requests_running", "vllm:kv_cache_usage_perc")}
+    assert "the trainer" in next(m.remedy for m in told.missing if m.what == "step_s")

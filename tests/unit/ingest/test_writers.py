@@ -115,6 +115,6 @@ def test_a_run_that_is_followed_outlives_any_number_of_restarts() -> None:
     for restart in range(2 * WRITERS_MAX):
         for record in run(*range(restart, restart + 6)):
             writers.add(record)
-    rows, notes = writers.finish()
+    rows, _ = writers.finish()
     assert [row.step for row in rows] == list(range(2 * WRITERS_MAX + 1, 2 * WRITERS_MAX + 5))
     assert writers.crowded == 0

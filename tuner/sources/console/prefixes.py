@@ -80,7 +80,7 @@ class Cleaner:
             text = _ESCAPES.sub("", text)
         if "[0m" in text:
             text = _ORPHANS.sub("", text)
-        pieces = rewrites(text) if "\r" in text or "s/it" in text or "it/s" in text else [text]
+        pieces = rewrites(text) if "\r" in text or _may_be_bar(text) else [text]
         for i, piece in enumerate(pieces):
             if piece.strip():
                 alone = len(pieces) == 1
@@ -120,6 +120,11 @@ def _transport(text: str) -> re.Match[str] | None:
         return stamp
     iso = _ISO.match(text)
     return iso if iso is not None and _SPEAKER.match(text, iso.end()) else None
+
+
+def _may_be_bar(text: str) -> bool:
+    """A progress bar ends in brackets, a single letter, which most long lines lack: it is the cheapest to seek."""
+    return "[" in text and ("s/it" in text or "it/s" in text)
 
 
 def rewrites(text: str) -> list[str]:

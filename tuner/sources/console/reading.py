@@ -89,19 +89,20 @@ def _markers(reading: _Reading) -> tuple[bytes, ...]:
 
 
 def _block_items(reading: _Reading, block: Block, markers: tuple[bytes, ...]) -> Iterator[Item]:
-    here = {marker.decode() for marker in _present(markers, block.data)}
+    pieces = block.data.split(b"\n")
+    lines = block.data.translate(SAME_DIGIT).split(b"\n")
+    shapes = set(lines)
+    here = {marker.decode() for marker in _present(markers, shapes)}
     reading.awake |= {i for i, form in enumerate(reading.formats) if not here.isdisjoint(form.markers)}
     wanted = _wanted(reading, here)
     present = (*dict.fromkeys(m.encode() for _, _, sought in wanted for m in sought), b"wandb: ")
-    pieces = block.data.split(b"\n")
-    shapes = block.data.translate(SAME_DIGIT).split(b"\n")
-    telling = _telling(present, set(shapes))
+    telling = _telling(present, shapes)
     last = len(pieces) - 1
     if reading.first_number:
         reading.cleaner.tick(text_of(pieces[0][:120]))
     else:
         reading.first_number = next((block.number + i for i, raw in enumerate(pieces) if _says_something(raw)), 0)
-    for i, (raw, shape) in enumerate(zip(pieces, shapes, strict=True)):
+    for i, (raw, shape) in enumerate(zip(pieces, lines, strict=True)):
         if not (reading.open_blocks or shape in telling):
             continue
         if raw.lstrip()[:1] == b"#":
@@ -114,10 +115,10 @@ def _block_items(reading: _Reading, block: Block, markers: tuple[bytes, ...]) ->
     reading.last_number = block.number + last
 
 
-def _present(markers: tuple[bytes, ...], data: bytes) -> tuple[bytes, ...]:
+def _present(markers: tuple[bytes, ...], shapes: set[bytes]) -> tuple[bytes, ...]:
     """The markers that some line may hold. Lines that differ only in their numbers, as most do, are searched once."""
-    shapes = b"\n".join(set(data.translate(None, NUMERIC).split(b"\n")))
-    return tuple(m for m in markers if m.translate(None, NUMERIC) in shapes)
+    bare = b"\n".join({shape.translate(None, NUMERIC) for shape in shapes})
+    return tuple(m for m in markers if m.translate(None, NUMERIC) in bare)
 
 
 def _telling(present: tuple[bytes, ...], shapes: set[bytes]) -> set[bytes]:
@@ -242,15 +243,14 @@ def _placed(reading: _Reading, items: Iterable[Item], number: int) -> Iterator[I
     """Items with their place in the file, where the format left it open."""
     for item in items:
         reading.found += not isinstance(item, Remark)
-        if not item.origin and isinstance(item, Record):
-            place = f"{reading.origin}:{number}"
-            yield Record(item.values, item.step, item.time_s, item.labels, item.framework, place, item.cut)
-        elif not item.origin:
-            yield replace(item, origin=f"{reading.origin}:{number}")
-        elif item.origin.isdigit():
-            yield replace(item, origin=f"{reading.origin}:{item.origin}")
-        else:
+        line = item.origin or f"{number}"
+        if not line.isdigit():
             yield item
+        elif isinstance(item, Record):
+            item.origin = f"{reading.origin}:{line}"
+            yield item
+        else:
+            yield replace(item, origin=f"{reading.origin}:{line}")
 
 
 def _closing_remarks(reading: _Reading) -> Iterator[Remark]:
