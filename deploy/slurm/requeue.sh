@@ -8,15 +8,23 @@ set -euo pipefail
 job=${1:?usage: requeue.sh JOB_ID [SECONDS_FOR_THE_CHECKPOINT]}
 patience=${2:-300}
 
+restarts() { scontrol show job --oneliner "$job" | grep -o 'Restarts=[0-9]*' | cut -d= -f2; }
+
+before=$(restarts)
 scancel --signal=USR1 "$job" || true
 sleep "$patience"
 scontrol requeue "$job"
 
-# Until it runs again: a job that stays in the queue is not restarted.
+# Until it runs again: a job that stays in the queue is not restarted, and one that was not taken down yet neither.
 while :; do
     state=$(squeue --noheader --format=%T --jobs="$job")
     case $state in
-        RUNNING) exit 0 ;;
+        RUNNING)
+            if [ "$(restarts)" -gt "$before" ]; then
+                exit 0
+            fi
+            sleep 10
+            ;;
         PENDING | CONFIGURING | REQUEUED | COMPLETING | REQUEUE_HOLD) sleep 10 ;;
         *)
             echo "job $job is ${state:-gone}" >&2

@@ -106,9 +106,11 @@ def test_every_alert_has_a_test_and_a_section_of_the_runbook() -> None:
     tests = yaml.load(DEPLOY / "prometheus" / "alerts_test.yml")["tests"]
     tried = {case["alertname"] for test in tests for case in test["alert_rule_test"]}
     assert {rule["alert"] for rule in rules} == tried
+    runbook = (ROOT / "docs" / "operating.md").read_text()
     for rule in rules:
         slug = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", rule["alert"]).lower()
         assert rule["annotations"]["runbook"] == f"docs/operating.md#{slug}"
+        assert f"\n### {slug}\n" in runbook
 
 
 def expressions() -> list[str]:

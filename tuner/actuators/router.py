@@ -2,8 +2,8 @@
 
 A router takes a change as a job: 202 now, done or failed later. It is polled; what failed is taken out again.
     more engines    those of the weight-sync set that answer with the version in service, in the order of the list
-    fewer engines   dead ones first, then the least loaded, then the last of the list; smg drains, sglang-router lets
-                    the requests under way end
+    fewer engines   dead or stale ones first, then the least loaded, then the last of the list; smg drains,
+                    sglang-router lets the requests under way end
 An engine outside the weight-sync set is never touched, and while one serves nothing is turned: its rollouts are stale.
 """
 
@@ -11,16 +11,17 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from policies.control import Capability
 from simulators.plant import Change, Inventory, Order, Setpoints, Status
 from tuner.actuators.base import Actuator
+from tuner.actuators.gateway import Gateway, Worker
 from tuner.actuators.guarded import Guarded, Outcomes, alike
 from tuner.actuators.site import GENERATOR, Site, capabilities
-from tuner.actuators.web import Answer, Web
+from tuner.actuators.web import Web
 from tuner.errors import ActuationError, ConfigError
 
 AT_ONCE = 8
@@ -57,17 +58,6 @@ class Options(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
-    """One engine as the router lists it."""
-
-    id: str
-    url: str
-    healthy: bool
-    load: float
-    draining: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Move:
     """What was asked of the router for one order."""
 
@@ -90,7 +80,7 @@ class _Router:
     def __init__(self, options: Options, site: Site, gpus_per_engine: int) -> None:
         self._options, self._site, self._gpus = options, site, gpus_per_engine
         self._set = tuple(url.rstrip("/") for url in options.engines)
-        self._router = Web(options.url, options.timeout_s, options.token_file)
+        self._router = Gateway(Web(options.url, options.timeout_s, options.token_file))
         self._engines = {url: Web(url, options.timeout_s) for url in self._set}
         self._move: Move | None = None
         self._failed: tuple[str, str] | None = None
@@ -105,7 +95,7 @@ class _Router:
 
     def current(self) -> Setpoints:
         try:
-            count = len(self._in_service(self._workers()))
+            count = len(self._in_service(self._router.workers()))
         except ActuationError:
             return Setpoints()
         return Setpoints(gpus_generator=count * self._gpus, engines=count)
@@ -113,7 +103,7 @@ class _Router:
     def inventory(self) -> Inventory:
         """Engines that answer and serve the newest version; two versions in service mean a publication is under way."""
         try:
-            serving = [w.url for w in self._in_service(self._workers()) if w.healthy]
+            serving = [w.url for w in self._in_service(self._router.workers()) if w.healthy]
         except ActuationError:
             return Inventory()
         versions = self._versions(serving)
@@ -152,25 +142,25 @@ class _Router:
         return alike(order, Status.PENDING, f"the router {', '.join(told)}", now_s + self._options.actuation_s)
 
     def _begun(self, order: Order, now_s: float) -> Move:
-        workers = self._workers()
+        workers = self._router.workers()
         strangers = [worker.url for worker in workers if worker.url not in self._set]
         if strangers:
             raise ActuationError(f"{strangers[0]} serves and is not in the weight-sync set: its rollouts are stale")
         there = self._in_service(workers)
         wanted = self._wanted(order.setpoints)
         joining = self._spare(there, wanted - len(there))
-        leaving = sorted(there, key=self._dispensable)[: max(0, len(there) - wanted)]
+        leaving = self._dispensable(there, len(there) - wanted)
         jobs: dict[str, str] = {}
         try:
             for url in joining:
-                jobs[url] = self._added(url)
+                jobs[url] = self._router.add(url)
         except ActuationError as error:
             for job in jobs.values():
-                self._router.ask("DELETE", f"/workers/{job}")
+                self._router.withdraw(job)
             raise ActuationError(
                 f"{len(jobs)} of {len(joining)} engines were accepted and taken out again: {error}"
             ) from None
-        return Move(order, now_s, jobs, {worker.url: self._removed(worker) for worker in leaving})
+        return Move(order, now_s, jobs, {worker.url: self._router.remove(worker) for worker in leaving})
 
     def _wanted(self, wish: Setpoints) -> int:
         if wish.engines is not None:
@@ -194,60 +184,36 @@ class _Router:
             )
         return ready[:count]
 
-    def _dispensable(self, worker: Worker) -> tuple[bool, float, int]:
-        return (worker.healthy, worker.load, -self._set.index(worker.url))
+    def _dispensable(self, there: list[Worker], count: int) -> list[Worker]:
+        """Those that go: dead by the router's or their own silence, then behind the version, then the least loaded."""
+        if count <= 0:
+            return []
+        versions = self._versions(worker.url for worker in there)
+        newest = newest_of(versions.values())
 
-    def _added(self, url: str) -> str:
-        """The router's job; one that is on its way already is the same."""
-        answer = self._router.ask("POST", "/workers", {"url": url})
-        if answer.status == 409:
-            return self._found(url)
-        return _accepted(answer, f"add {url}")
+        def worth(worker: Worker) -> tuple[bool, bool, float, int]:
+            alive = worker.healthy and versions[worker.url] is not None
+            return (alive, versions[worker.url] == newest, worker.load, -self._set.index(worker.url))
 
-    def _found(self, url: str) -> str:
-        known = next((worker.id for worker in self._workers() if worker.url == url), None)
-        if known is None:
-            raise ActuationError(f"the router says that it has {url} already, and does not list it")
-        return known
-
-    def _removed(self, worker: Worker) -> str:
-        answer = self._router.ask("DELETE", f"/workers/{worker.id}")
-        return worker.id if answer.status == 404 else _accepted(answer, f"remove {worker.url}")
+        return sorted(there, key=worth)[:count]
 
     def _outcome(self, move: Move, now_s: float) -> str | None:
         """None: under way. Empty: done. Else what failed, and the rest is undone."""
-        workers = {worker.url: worker for worker in self._workers()}
+        workers = {worker.url: worker for worker in self._router.workers()}
         waiting = [url for url in move.joining if not (url in workers and workers[url].healthy)]
         waiting += [url for url in move.leaving if url in workers]
         if not waiting:
             return ""
-        failures = [why for url in waiting if url in move.joining and (why := self._why(move.joining[url]))]
+        failures = [why for url in waiting if url in move.joining and (why := self._router.failure(move.joining[url]))]
         late = now_s - move.begun_s > self._options.job_timeout_s
         if not failures and not late:
             return None
         stuck = [url for url in waiting if url in move.joining]
         for url in stuck:
-            self._router.ask("DELETE", f"/workers/{move.joining[url]}")
+            self._router.withdraw(move.joining[url])
         done = len(move.joining) + len(move.leaving) - len(waiting)
         why = failures[0] if failures else f"{waiting[0]} is not done after {self._options.job_timeout_s:.0f} s"
         return f"{done} of {done + len(waiting)} engines were turned: {why}"
-
-    def _why(self, job: str) -> str | None:
-        """Why the router's job failed; None while it has not."""
-        answer = self._router.ask("GET", f"/workers/{job}")
-        told = answer.body.get("job_status")
-        if answer.status == 404:
-            return "the router has dropped the job"
-        if isinstance(told, Mapping) and told.get("status") == "failed":
-            return str(told.get("message") or "the router's job failed")[:300]
-        return None
-
-    def _workers(self) -> list[Worker]:
-        answer = self._router.ask("GET", "/workers")
-        listed = answer.body.get("workers")
-        if answer.status != 200 or not isinstance(listed, list):
-            raise ActuationError(f"{self._router.url} lists no engines: {answer.said}")
-        return [worker for entry in listed if (worker := _worker(entry)) is not None]
 
     def _in_service(self, workers: list[Worker]) -> list[Worker]:
         return [worker for worker in workers if worker.url in self._set and not worker.draining]
@@ -274,23 +240,3 @@ def newest_of(versions: Iterable[str | None]) -> str | None:
     """The largest number, or the text last in order where they are no numbers."""
     known = [version for version in versions if version is not None]
     return max(known, key=lambda v: (v.isdigit(), int(v) if v.isdigit() else 0, v), default=None)
-
-
-def _worker(entry: Any) -> Worker | None:
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("url"), str):
-        return None
-    load = entry.get("load")
-    return Worker(
-        str(entry.get("id", "")),
-        entry["url"].rstrip("/"),
-        entry.get("is_healthy") is True,
-        float(load) if isinstance(load, int | float) else 0.0,
-        entry.get("status") == "draining",
-    )
-
-
-def _accepted(answer: Answer, what: str) -> str:
-    job = answer.body.get("worker_id")
-    if answer.status not in (200, 202) or not isinstance(job, str):
-        raise ActuationError(f"the router does not {what}: {answer.said}")
-    return job

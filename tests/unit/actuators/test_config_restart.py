@@ -2,7 +2,10 @@
 
 import json
 import os
+import resource
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -187,11 +190,29 @@ def test_a_damaged_state_file_is_said(tmp_path: Path) -> None:
     assert (tmp_path / "overrides.equipoise.json").read_text() == "{"
 
 
-def test_a_disk_that_is_full_is_a_refusal(tmp_path: Path) -> None:
-    locked = tmp_path / "locked"
-    locked.mkdir()
-    job = actuator(locked / "none", "true")
-    assert "cannot be opened" in reason(job.apply(ORDER, 0.0))
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file may grow any more: the system refuses every write."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_disk_that_is_full_is_a_refusal_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "overrides").write_text("trainer.save_freq=20\n")
+    job = actuator(tmp_path, f"touch {tmp_path}/ran")
+    with full_disk():
+        receipt = job.apply(ORDER, 0.0)
+    assert "cannot be written: File too large" in reason(receipt)
+    assert [path.name for path in tmp_path.iterdir()] == ["overrides"]
+    assert (tmp_path / "overrides").read_text() == "trainer.save_freq=20\n"
+
+
+def test_a_missing_folder_is_a_refusal(tmp_path: Path) -> None:
+    assert "cannot be opened" in reason(actuator(tmp_path / "none", "true").apply(ORDER, 0.0))
 
 
 def test_a_file_of_the_job_is_edited_in_place_with_a_backup(tmp_path: Path) -> None:
