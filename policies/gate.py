@@ -78,7 +78,7 @@ def _structures(draws: Iterable[Draw]) -> list[str]:
 
 
 def _tried(question: Question, draw: Draw) -> tuple[float, str]:
-    """(relative gain, "") of one draw; (LOST, why) where the new setting cannot run, or breaks a bound of the old one."""
+    """(relative gain, "") of one draw; (LOST, why) where the new setting cannot run or breaks a bound it kept."""
     q, then = question, merged(question.now, question.changes)
     try:
         was = draw.model.predict(q.topology, draw.workload, q.now)

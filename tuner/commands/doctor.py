@@ -22,8 +22,7 @@ from simulators.legality import legal_settings
 from simulators.plant import Bounds, Mode, Observation, TrainerResize
 from tuner.config import load
 from tuner.errors import TunerError
-from tuner.feeds.discovery import PROMETHEUS
-from tuner.feeds.prometheus import Prometheus
+from tuner.ingest.reading import frameworks_named
 from tuner.lease import remote_kind, taken
 from tuner.live import DEADLINE_S, LivePlant
 from tuner.server.commanding import token_of
@@ -152,11 +151,11 @@ def _sources(plant: LivePlant) -> Checks:
 
 
 def _contracts(setup: Setup) -> Checks:
-    """Every name that we ask a Prometheus server for, held against the names that it has."""
-    for told in (told for told in setup.job.source if told.path.startswith(PROMETHEUS)):
-        feed = source_behind(told, framework_of(setup.job)).feed
-        with closing(feed):
-            contract = feed.contract(DEADLINE_S) if isinstance(feed, Prometheus) else None
+    """Every name that we look for, held against the names that a server or its engines have."""
+    frameworks = frameworks_named(framework_of(setup.job))
+    for source in (source_behind(told, framework_of(setup.job)) for told in setup.job.source):
+        with closing(source.feed):
+            contract = source.contracting.contract(frameworks, DEADLINE_S) if source.contracting is not None else None
         if contract is None or contract.failure is not None:
             continue
         found = ", ".join(f"{len(names)} of {name}" for name, names in contract.found.items()) or "none that we know"
