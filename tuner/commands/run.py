@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -180,8 +180,10 @@ class Log:
         self._stream, self._said = stream, ""
 
     def say(self, *words: str) -> None:
-        self._stream.write(" ".join((f"at={when(time.time())}", *words)) + "\n")
-        self._stream.flush()
+        """A log that cannot be written (its disk is full, its reader gone) must not end the daemon."""
+        with suppress(OSError):
+            self._stream.write(" ".join((f"at={when(time.time())}", *words)) + "\n")
+            self._stream.flush()
 
     def began(self, setup: Setup, start: Start, address: str) -> None:
         self.say(

@@ -49,6 +49,7 @@ class Serving:
                 lifespan="off",
                 loop="asyncio",
                 log_config=None,
+                log_level="critical",
                 access_log=False,
                 server_header=False,
                 date_header=False,

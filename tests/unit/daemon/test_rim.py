@@ -133,6 +133,21 @@ def test_wherever_the_disk_is_full_nothing_unwritten_is_done_and_the_journal_rep
     assert plant.setpoints.gpus_trainer == 56
 
 
+class Full(io.StringIO):
+    """A stream on a full disk."""
+
+    def flush(self) -> None:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_log_that_cannot_be_written_does_not_end_the_loop(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.db")
+    log = Log(Full())
+    parts = Parts(FluidPlant(), RULES, VirtualClock(), journal, People(), 60.0, watchers=(log,))
+    assert run(parts, State(), 600.0).tick == 10
+    journal.close()
+
+
 def test_a_log_tells_a_hold_that_goes_on_once_and_every_order_once(tmp_path: Path) -> None:
     stream = io.StringIO()
     journal = Journal(tmp_path / "journal.db")
