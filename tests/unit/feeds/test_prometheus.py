@@ -203,6 +203,15 @@ def test_a_slow_server_costs_the_deadline_and_no_more(api: PrometheusApi, server
     assert poll.failure == "no answer in time"
 
 
+def test_an_answer_that_drips_costs_the_deadline_and_no_more(api: PrometheusApi, server: Server) -> None:
+    api.fault = lambda promql: Answer(b" " * 10_000, 200, JSON, drip_s=0.02)
+    began = time.monotonic()
+    poll = polled(server.url, deadline_s=0.5)
+    assert time.monotonic() - began < 3.0
+    assert poll.failure is not None
+    assert "when the time was over" in poll.failure
+
+
 def test_an_empty_server_says_what_is_missing(api: PrometheusApi, server: Server) -> None:
     poll = polled(server.url, match={"job": "mine"})
     assert poll.failure is not None
