@@ -37,8 +37,11 @@ class Scrapes:
 
     def targets(self, up: Iterable[Series]) -> None:
         """From the series `up`: which targets there are, whether they answer, and the labels that belong to them."""
-        self._up = {_target(s.labels): s.latest == 1.0 for s in up}
-        self._labels = {_target(s.labels): frozenset(s.labels) - {"__name__"} for s in up}
+        self._up, self._labels = {}, {}
+        for series in up:
+            target = _target(series.labels)
+            self._up[target] = series.latest == 1.0
+            self._labels[target] = frozenset(series.labels) - {"__name__"}
 
     def coverage(self) -> tuple[int, int]:
         """Targets of the jobs that speak of ours, and those of them that the server reaches."""
@@ -96,4 +99,4 @@ def _owned(item: Record | Configuration, framework: str) -> Item:
 
 
 def _target(labels: Mapping[str, str]) -> Target:
-    return labels.get("job", ""), labels.get("instance", "")
+    return str(labels.get("job", "")), str(labels.get("instance", ""))
