@@ -35,7 +35,7 @@ class Series:
     """A series' labels (its name among them) and its samples, oldest first."""
 
     labels: Mapping[str, str]
-    samples: Sequence[tuple[float, str]]
+    samples: Sequence[Sequence[Any]]
     """(server's time, value) as the server writes them: of thousands of samples most are known already, and only new
     ones are worth a conversion. A value may be NaN or infinite."""
 
@@ -44,7 +44,7 @@ class Series:
         """The value of the last sample; raises UnansweredError where it is no number."""
         try:
             return float(self.samples[-1][1])
-        except (IndexError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError):
             raise UnansweredError(ODD_FORM) from None
 
 
