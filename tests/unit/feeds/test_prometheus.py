@@ -100,6 +100,23 @@ def test_labels_that_belong_to_the_target_do_not_split_its_figures(api: Promethe
     }
 
 
+def test_labels_of_a_target_that_is_told_of_late_are_known_from_then_on(api: PrometheusApi, server: Server) -> None:
+    labels = {"job": "engines", "instance": "a", "namespace": "rl", "source": "local_compute"}
+    api.store("vllm:prompt_tokens_by_source_total", labels, (NOW_S - 1.0, 5.0), (NOW_S + 1.0, 6.0))
+    with feed(server.url) as prometheus:
+        first = prometheus.poll({}, NOW_S, DEADLINE_S)
+        api.up = [({"job": "engines", "instance": "a", "namespace": "rl"}, 1.0)]
+        api.now_s += 2.0
+        second = prometheus.poll(first.cursor, NOW_S + 2.0, DEADLINE_S)
+    keys = [
+        set(record.values) - {"vllm:prompt_tokens_by_source_total"} for record in (*records(first), *records(second))
+    ]
+    assert keys == [
+        {"vllm:prompt_tokens_by_source_total{namespace=rl,source=local_compute}"},
+        {"vllm:prompt_tokens_by_source_total{source=local_compute}"},
+    ]
+
+
 def test_two_servers_that_scrape_the_same_target_count_once(api: PrometheusApi, server: Server) -> None:
     for copy in ("0", "1"):
         labels = {"job": "engines", "instance": "a", "prometheus_replica": copy}
