@@ -17,8 +17,9 @@ from tuner.sources.lines import CHUNK_BYTES, CONTROLS, LINE_CAP_BYTES
 from tuner.sources.opening import HEAD_BYTES
 from tuner.sources.registry import KINDS, detect
 
-BACKLOG_BYTES = 32 << 20
-"""Read of a file that was there before us, or that grew by more than this between two polls."""
+BACKLOG_BYTES = 8 << 20
+"""Read of a file that was there before us, or that grew by more than this between two polls: many times the steps that
+a picture shows, and as records still far from the memory that a daemon may take."""
 BEGINNING_BYTES = 2 << 20
 """Of that, from the file's start: there a job prints its settings."""
 MARK_BYTES = 64
