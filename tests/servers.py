@@ -1,5 +1,6 @@
 """Small real HTTP servers on loopback, to be read from or to fail on: each stopped when its test ends."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ class Answer:
     body: bytes = b""
     status: int = 200
     headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": "text/plain; version=0.0.4"})
+    drip_s: float = 0.0
+    """Between two bytes of the body."""
 
 
 @dataclass
@@ -57,7 +60,12 @@ def serving(respond: Respond, tls: object = None) -> Iterator[Server]:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()
-            self.wfile.write(answer.body)
+            if not answer.drip_s:
+                self.wfile.write(answer.body)
+                return
+            for byte in answer.body:
+                self.wfile.write(bytes([byte]))
+                time.sleep(answer.drip_s)
 
         def log_message(self, *_: object) -> None:
             return None

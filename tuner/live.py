@@ -12,10 +12,10 @@ from tuner.actuators.base import Actuator
 from tuner.errors import ActuationError, ConfigError, ContractError
 from tuner.feeds.base import Cursor, Poll, Source
 from tuner.feeds.discovery import Options, source_of
-from tuner.ingest.following import Follower, Stream
+from tuner.ingest.following import Follower, Stream, spoken
 from tuner.ingest.joining import Reading
 from tuner.ingest.merging import better
-from tuner.ingest.reading import formats_of, frameworks_named
+from tuner.ingest.reading import formats_of
 
 DEADLINE_S = 5.0
 """For all feeds of one tick together, where nothing else is said."""
@@ -58,7 +58,7 @@ def source_at(text: str, framework: str = "auto", **given: Any) -> Source:
 
     Raises ConfigError for what is no source.
     """
-    frameworks = frameworks_named(framework)
+    frameworks = spoken(framework)
     return source_of(text, Options(frameworks, formats_of(frameworks), **given))
 
 

@@ -58,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def targets(self) -> list[dict[str, object]]:
         """As Prometheus' HTTP and file discovery take it: one target an engine, told apart by its path."""
-        here = f"127.0.0.1:{self.server.server_address[1]}"
+        here = self.headers["Host"]
         paths = {f"engine-{i}": f"/engine/{i}/metrics" for i in self.fleet.running_engines()}
         paths["trainer"] = "/trainer/metrics"
         return [

@@ -35,7 +35,7 @@ class Series:
     """A series' labels (its name among them) and its samples, oldest first."""
 
     labels: Mapping[str, str]
-    samples: Sequence[tuple[float, str]]
+    samples: Sequence[Sequence[Any]]
     """(server's time, value) as the server writes them: of thousands of samples most are known already, and only new
     ones are worth a conversion. A value may be NaN or infinite."""
 
@@ -44,7 +44,7 @@ class Series:
         """The value of the last sample; raises UnansweredError where it is no number."""
         try:
             return float(self.samples[-1][1])
-        except (IndexError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError):
             raise UnansweredError(ODD_FORM) from None
 
 
@@ -76,7 +76,7 @@ class Server:
         result, warnings = self._patiently(ask, deadline_at)
         if not isinstance(result, list):
             raise UnansweredError("its answer is no list of series")
-        return Answer(tuple(_series(item) for item in result), warnings)
+        return Answer(tuple(series_in(item) for item in result), warnings)
 
     def names(self, match: str | None, deadline_at: float) -> frozenset[str]:
         """All metric names that the server knows (of series that `match` selects)."""
@@ -210,9 +210,11 @@ def _translated(fault: requests.RequestException) -> UnansweredError:
     return UnansweredError(type(fault).__name__)
 
 
-def _series(item: object) -> Series:
+def series_in(item: object) -> Series:
     """One entry of a vector or matrix; raises UnansweredError where it is neither."""
-    try:
-        return Series(item["metric"], item["values"] if "values" in item else [item["value"]])  # type: ignore[index,operator]
-    except (KeyError, TypeError):
-        raise UnansweredError(ODD_FORM) from None
+    match item:
+        case {"metric": dict(labels), "values": list(samples)}:
+            return Series(labels, samples)
+        case {"metric": dict(labels), "value": list(sample)}:
+            return Series(labels, [sample])
+    raise UnansweredError(ODD_FORM)

@@ -13,8 +13,6 @@ SERIES_MAX = 30_000
 TARGETS_MAX = 20_000
 GONE_S = 3600.0
 """Farther back than this nothing is asked for."""
-TARGET = ("job", "instance")
-"""The labels that name a scraped target."""
 SERVER_COPIES = frozenset({"prometheus_replica", "__replica__"})
 """Of two servers that scrape the same, one counts."""
 
@@ -22,6 +20,7 @@ _Moments = dict[tuple[float, object], dict[prometheus_text.Series, float]]
 """(time, who speaks) -> what was said then."""
 Labels = tuple[tuple[str, str], ...]
 Target = tuple[str, str]
+"""Its labels job and instance."""
 
 
 class Scrapes:
@@ -37,8 +36,13 @@ class Scrapes:
 
     def targets(self, up: Iterable[Series]) -> None:
         """From the series `up`: which targets there are, whether they answer, and the labels that belong to them."""
-        self._up = {_target(s.labels): s.latest == 1.0 for s in up}
-        self._labels = {_target(s.labels): frozenset(s.labels) - {"__name__"} for s in up}
+        before, self._up, self._labels = self._labels, {}, {}
+        for series in up:
+            target = _target(series.labels)
+            self._up[target] = series.latest == 1.0
+            self._labels[target] = frozenset(series.labels) - {"__name__"}
+        if any(before.get(target) != labels for target, labels in self._labels.items() if target[0] in self._jobs):
+            self._known.clear()
 
     def coverage(self) -> tuple[int, int]:
         """Targets of the jobs that speak of ours, and those of them that the server reaches."""
@@ -96,4 +100,4 @@ def _owned(item: Record | Configuration, framework: str) -> Item:
 
 
 def _target(labels: Mapping[str, str]) -> Target:
-    return labels.get("job", ""), labels.get("instance", "")
+    return str(labels.get("job", "")), str(labels.get("instance", ""))

@@ -12,13 +12,14 @@ from zlib import crc32
 from tuner.errors import SourceError
 from tuner.feeds.base import Cursor, Poll
 from tuner.records import Item, Record, Remark
-from tuner.sources.base import Following, Format, Kind
+from tuner.sources.base import Following, Format
 from tuner.sources.lines import CHUNK_BYTES, CONTROLS, LINE_CAP_BYTES
 from tuner.sources.opening import HEAD_BYTES
 from tuner.sources.registry import KINDS, detect
 
-BACKLOG_BYTES = 32 << 20
-"""Read of a file that was there before us, or that grew by more than this between two polls."""
+BACKLOG_BYTES = 8 << 20
+"""Read of a file that was there before us, or that grew by more than this between two polls: many times the steps that
+a picture shows, and as records still far from the memory that a daemon may take."""
 BEGINNING_BYTES = 2 << 20
 """Of that, from the file's start: there a job prints its settings."""
 MARK_BYTES = 64
@@ -51,6 +52,63 @@ class _Place:
         }
 
 
+@dataclass(slots=True)
+class _Open:
+    """A file that is being read, and how far. It stays open: it may outlive its path."""
+
+    file: BinaryIO
+    place: _Place
+    reading: Following | None = None
+
+    def mark_at(self, offset: int) -> int:
+        start = max(0, offset - MARK_BYTES)
+        self.file.seek(start)
+        return crc32(self.file.read(offset - start))
+
+    def is_at(self, place: _Place) -> bool:
+        """True when the bytes before that place are those that were there."""
+        size = os.fstat(self.file.fileno()).st_size
+        return place.offset <= size and self.mark_at(place.offset) == place.mark
+
+    def move(self, count: int, lines: int) -> None:
+        offset = self.place.offset + count
+        self.place = replace(self.place, offset=offset, line=self.place.line + lines, mark=self.mark_at(offset))
+
+    def skip(self, offset: int) -> None:
+        """To the first line that begins after `offset`."""
+        self.file.seek(offset)
+        self.move(offset + self.file.read(LINE_CAP_BYTES).find(b"\n") + 1 - self.place.offset, 0)
+
+    def pieces(self, size: int, until: float) -> Iterator[bytes]:
+        """Whole lines from our place on, the last newline left off; the place moves behind each as it is taken."""
+        while True:
+            if size - self.place.offset > BACKLOG_BYTES and self.place.offset >= BEGINNING_BYTES:
+                self.skip(size - BACKLOG_BYTES)
+            data = self._whole()
+            if data is None:
+                return
+            yield data
+            self.move(len(data) + 1, data.count(b"\n") + 1)
+            if monotonic() > until:
+                return
+
+    def _whole(self) -> bytes | None:
+        """The next whole lines; of a line without end what a reader takes at most."""
+        self.file.seek(self.place.offset)
+        data = self.file.read(CHUNK_BYTES)
+        while (end := data.rfind(b"\n")) < 0 and len(data) < LINE_CAP_BYTES:
+            more = self.file.read(CHUNK_BYTES)
+            if not more:
+                return None
+            data += more
+        return data[:end] if end >= 0 else data[: max(data.rfind(b"\r"), 0) or LINE_CAP_BYTES]
+
+    def rest(self) -> bytes:
+        """What stands behind the last whole line: of a file that nobody writes to any more, its last line."""
+        self.file.seek(self.place.offset)
+        return self.file.read(LINE_CAP_BYTES)
+
+
 class Tail:
     """Follows a path, not a file: when another file takes the path, the old one is read to its end first."""
 
@@ -58,13 +116,9 @@ class Tail:
         self._path = path
         self._formats = tuple(formats)
         self._forced = kind
-        self._file: BinaryIO | None = None
-        self._place: _Place | None = None
-        self._reading: Following | None = None
+        self._held: _Open | None = None
         self._zone_s = 0.0
         self._written_s = 0.0
-        self.kind = kind or "file"
-        """As `source[].kind`; found when the file holds its first line."""
 
     @property
     def name(self) -> str:
@@ -73,21 +127,22 @@ class Tail:
     def poll(self, cursor: Cursor, now_s: float, deadline_s: float) -> Poll:
         items: list[Item] = []
         failure = self._go_on(cursor, monotonic() + deadline_s, items)
-        place = self._place.cursor() if self._place is not None else cursor
-        if failure is not None and self._reading is None:
-            self._close()
+        place = self._held.place.cursor() if self._held is not None else cursor
+        if self._held is not None and self._held.reading is None:
+            self.close()
         timed = tuple(self._timed(items, min(self._written_s, now_s), fresh=not cursor))
         return Poll(timed, place, 1, int(failure is None), failure)
 
     def _go_on(self, cursor: Cursor, until: float, items: list[Item]) -> str | None:
         """Reads on into `items`; why not, where it cannot."""
         try:
-            if self._place is None or dict(self._place.cursor()) != dict(cursor):
-                self._stand(cursor, items)
-            self._read_on(until, items)
-            if self._rotated():
-                self._stand({}, items)
-                self._read_on(until, items)
+            if self._held is None or dict(self._held.place.cursor()) != dict(cursor):
+                self._held = self._opened(cursor, items)
+            self._read_on(self._held, until, items)
+            if monotonic() < until and self._rotated(self._held):
+                items += self._feed(self._held, self._held.rest())
+                self._held = self._opened({}, items)
+                self._read_on(self._held, until, items)
         except FileNotFoundError:
             return f"{self._path}: not there (yet); it is read as soon as it is"
         except OSError as fault:
@@ -97,117 +152,66 @@ class Tail:
         return None
 
     def close(self) -> None:
-        self._close()
+        if self._held is not None:
+            self._held.file.close()
+        self._held = None
 
-    def _close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-        self._file = self._place = self._reading = None
-
-    # ---- where to go on ----
-
-    def _stand(self, cursor: Cursor, items: list[Item]) -> None:
+    def _opened(self, cursor: Cursor, items: list[Item]) -> _Open:
         """At the cursor where its file is still there and unchanged up to it, else at the beginning."""
-        self._close()
+        self.close()
         if not S_ISREG(os.stat(self._path).st_mode):
             raise SourceError(f"{self._path}: no regular file; a live source is a file that a job appends to")
         file = os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0)
-        self._file = file
         status = os.fstat(file.fileno())
-        self._place = _Place(status.st_dev, status.st_ino)
+        held = _Open(file, _Place(status.st_dev, status.st_ino))
         known = _placed(cursor)
         if known is None or (known.device, known.inode) != (status.st_dev, status.st_ino):
-            return
-        if known.offset <= status.st_size and self._mark_at(known.offset) == known.mark:
-            self._place = known
+            return held
+        if held.is_at(known):
+            held.place = known
         else:
             items.append(self._restarted())
+        return held
 
     def _restarted(self) -> Remark:
         detail = "the file was truncated and is read anew, as a restarted job writes it"
         return Remark("log-truncated", detail, self._path)
 
-    def _rotated(self) -> bool:
+    def _rotated(self, held: _Open) -> bool:
         """True when another file has the path now."""
         status = os.stat(self._path)
-        place = self._place
-        return place is not None and (status.st_dev, status.st_ino) != (place.device, place.inode)
+        return (status.st_dev, status.st_ino) != (held.place.device, held.place.inode)
 
-    def _mark_at(self, offset: int) -> int:
-        assert self._file is not None
-        start = max(0, offset - MARK_BYTES)
-        self._file.seek(start)
-        return crc32(self._file.read(offset - start))
-
-    # ---- reading on ----
-
-    def _read_on(self, until: float, items: list[Item]) -> None:
+    def _read_on(self, held: _Open, until: float, items: list[Item]) -> None:
         """Takes what is new, up to the last whole line."""
-        assert self._file is not None
-        assert self._place is not None
-        status = os.fstat(self._file.fileno())
+        status = os.fstat(held.file.fileno())
         self._written_s = status.st_mtime
-        if status.st_size < self._place.offset or self._mark_at(self._place.offset) != self._place.mark:
+        if not held.is_at(held.place):
             items.append(self._restarted())
-            self._place, self._reading = _Place(self._place.device, self._place.inode), None
-        for data in self._pieces(status.st_size, until):
-            items += self._following(data).feed(data.translate(None, CONTROLS), self._place.line)
-            self._step(len(data) + 1, data.count(b"\n") + 1)
+            held.place, held.reading = _Place(held.place.device, held.place.inode), None
+        for data in held.pieces(status.st_size, until):
+            items += self._feed(held, data)
 
-    def _pieces(self, size: int, until: float) -> Iterator[bytes]:
-        """Whole lines from our place on, the last newline left off; the caller moves the place behind each piece."""
-        assert self._file is not None
-        assert self._place is not None
-        first = True
-        while first or monotonic() < until:
-            first = False
-            if size - self._place.offset > BACKLOG_BYTES and self._place.offset >= BEGINNING_BYTES:
-                self._skip(size - BACKLOG_BYTES)
-            self._file.seek(self._place.offset)
-            data = self._file.read(CHUNK_BYTES)
-            end = data.rfind(b"\n")
-            while end < 0 and len(data) < LINE_CAP_BYTES and (more := self._file.read(CHUNK_BYTES)):
-                data += more
-                end = data.rfind(b"\n")
-            if end < 0 and len(data) < LINE_CAP_BYTES:
-                return
-            yield data[:end] if end >= 0 else data[: max(data.rfind(b"\r"), 0) or LINE_CAP_BYTES]
+    def _feed(self, held: _Open, data: bytes) -> Iterable[Item]:
+        if not data:
+            return ()
+        if held.reading is None:
+            held.reading = self._reader(held)
+        return held.reading.feed(data.translate(None, CONTROLS), held.place.line)
 
-    def _skip(self, offset: int) -> None:
-        """To the first line that begins after `offset`."""
-        assert self._file is not None
-        self._file.seek(offset)
-        head = self._file.read(LINE_CAP_BYTES)
-        self._step(offset + head.find(b"\n") + 1 - (self._place.offset if self._place else 0), 0)
-
-    def _step(self, count: int, lines: int) -> None:
-        assert self._place is not None
-        offset = self._place.offset + count
-        self._place = replace(self._place, offset=offset, line=self._place.line + lines, mark=self._mark_at(offset))
-
-    def _following(self, data: bytes) -> Following:
+    def _reader(self, held: _Open) -> Following:
         """The reader of this file; one that goes on in the middle of a table has to see its head first."""
-        if self._reading is not None:
-            return self._reading
-        assert self._file is not None
-        assert self._place is not None
-        self._file.seek(0)
-        head = self._file.read(HEAD_BYTES)
-        kind = self._kind_of(head)
-        assert kind.follow is not None
-        self.kind = kind.name
-        self._reading = kind.follow(self._path, self._formats)
-        if self._place.offset and kind.name == "csv":
-            list(self._reading.feed(head.split(b"\n")[0], 1))
-        return self._reading
-
-    def _kind_of(self, head: bytes) -> Kind:
+        held.file.seek(0)
+        head = held.file.read(HEAD_BYTES)
         kind = next((k for k in KINDS if k.name == self._forced), None) or detect(Path(self._path).name, head)
         if kind is None or kind.follow is None:
             what = f"a file of kind {kind.name}" if kind is not None else "no text"
             can = ", ".join(k.name for k in KINDS if k.follow is not None)
             raise SourceError(f"{self._path}: {what} cannot be followed while it grows; {can} can")
-        return kind
+        reading = kind.follow(self._path, self._formats)
+        if held.place.offset and kind.name == "csv":
+            list(reading.feed(head.split(b"\n")[0], 1))
+        return reading
 
     # ---- times ----
 

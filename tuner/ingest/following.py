@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 from simulators.snapshot import Row, Signal, Snapshot
 from tuner.errors import SourceError
+from tuner.frameworks.base import Framework
 from tuner.ingest.collecting import Collector, Span
 from tuner.ingest.joining import Joiner, Reading, SourceRead, Stating
-from tuner.ingest.matching import Detector, Matcher
+from tuner.ingest.matching import NEUTRAL, Detector, Matcher
 from tuner.ingest.reading import frameworks_named
 from tuner.ingest.sandbox_counts import leak
 from tuner.ingest.translating import Provenance
@@ -15,6 +16,12 @@ from tuner.records import Item
 
 WINDOW_ROWS = 64
 """Trainer steps, and rounds of the engines, in a picture of the job; what came before, a controller has seen."""
+
+
+def spoken(framework: str) -> tuple[Framework, ...]:
+    """What a live job may speak: the framework that is named (`auto`: any), all engines, and always our own names."""
+    named = frameworks_named(framework)
+    return named if NEUTRAL in named else (*named, NEUTRAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class Follower:
     """One collector a stream; matchers and what they learn are shared."""
 
     def __init__(self, stated: Stating | None = None, framework: str = "auto", window_rows: int = WINDOW_ROWS) -> None:
-        self._matchers = {f.name: Matcher(f) for f in frameworks_named(framework)}
+        self._matchers = {f.name: Matcher(f) for f in spoken(framework)}
         self._detector = Detector(list(self._matchers.values()))
         self._stated = stated
         self._span = Span(last=window_rows)

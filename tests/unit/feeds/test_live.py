@@ -21,7 +21,7 @@ from tuner.feeds.tail import Tail
 from tuner.live import LivePlant, Stated
 
 START_S = 1.8e9
-TICK_S = 10.0
+TICK_S = 1000.0
 
 
 def metrics(engine: int, tokens: float, running: int = 12) -> bytes:
@@ -54,7 +54,7 @@ def plant(tmp_path: Path) -> Iterator[LivePlant]:
         engines = Scrape("engines", lambda: (f"{server.url}/metrics/0", f"{server.url}/metrics/1"))
         sources = [Source(engines, "prometheus", sampled=True), Source(Tail(str(log), ()))]
         stated = Stated(Topology(gpus_total=64), Setpoints(gpus_trainer=16, gpus_generator=48))
-        with closing(LivePlant(sources, stated=stated)) as live:
+        with closing(LivePlant(sources, stated=stated, deadline_s=30.0)) as live:
             yield live
 
 
@@ -65,7 +65,7 @@ def test_engines_and_trainer_make_one_snapshot_with_rates_and_ages(plant: LivePl
     assert shown == {"step_s": 100.0, "trainer_wait_s": 30.0, "engines": 2.0, "running": 24.0}
     assert seen.snapshot.get("decode_tokens_per_s") == pytest.approx(2 * 1000.0 / TICK_S, rel=0.05)
     assert seen.snapshot.signals["step_s"].age_s == pytest.approx(TICK_S)
-    assert seen.snapshot.signals["running"].age_s == pytest.approx(0.0, abs=1.0)
+    assert seen.snapshot.signals["running"].age_s == pytest.approx(0.0, abs=60.0)
     assert [row.step for row in seen.snapshot.rows] == [0, 1, 2, 3, 4]
 
 
@@ -177,7 +177,7 @@ class Hanging:
 def test_a_feed_that_hangs_costs_its_own_signals_only_and_is_not_asked_again(tmp_path: Path) -> None:
     log, hanging = tmp_path / "metrics.jsonl", Hanging()
     log.write_text("".join(map(step_line, range(5))))
-    with closing(LivePlant([Source(hanging), Source(Tail(str(log), ()))], deadline_s=0.05)) as plant:
+    with closing(LivePlant([Source(hanging), Source(Tail(str(log), ()))], deadline_s=0.5)) as plant:
         plant.observe(START_S)
         seen = plant.observe(START_S)
     assert hanging.asked == 1

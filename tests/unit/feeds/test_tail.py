@@ -82,6 +82,15 @@ def test_after_a_rotation_the_old_file_is_read_to_its_end_and_then_the_new_one(l
     assert log.steps() == [4]
 
 
+def test_the_last_line_of_a_rotated_file_needs_no_end(log: Growing) -> None:
+    log.append(row(1))
+    log.poll()
+    log.append(row(2).rstrip("\n"))
+    log.path.rename(log.path.with_suffix(".1"))
+    log.append(row(3))
+    assert log.steps() == [2, 3]
+
+
 def test_between_two_files_the_path_is_empty_and_nothing_is_lost(log: Growing) -> None:
     log.append(row(1))
     log.poll()

@@ -11,9 +11,9 @@ from tuner.records import Record
 NOW_S = 1.8e9
 
 
-def seen(**values: float) -> Snapshot:
+def seen(framework: str = "auto", **values: float) -> Snapshot:
     """What is known of a job whose trainer logs one thing, and whose orchestrator serves these beside it."""
-    follower = Follower()
+    follower = Follower(framework=framework)
     row = Record({"time/step": 100.0, "time/wait_for_batch": 20.0}, 7, NOW_S)
     follower.take(Stream("metrics.jsonl", "jsonl"), [row])
     for scrape in range(3):
@@ -25,9 +25,10 @@ def seen(**values: float) -> Snapshot:
     return reading.snapshot
 
 
-def test_totals_of_starts_and_ends_say_how_many_live_and_fail() -> None:
+@pytest.mark.parametrize("framework", ["auto", "prime-rl"])
+def test_totals_of_starts_and_ends_say_how_many_live_and_fail(framework: str) -> None:
     totals = dict(zip(SERVED, (1000.0, 900.0, 50.0), strict=True))
-    shown = seen(**totals)
+    shown = seen(framework, **totals)
     assert (shown.get("sandbox_active"), shown.get("sandbox_fail_frac")) == (100.0, pytest.approx(0.05))
     assert shown.signals["sandbox_active"].age_s == 0.0
 
