@@ -179,6 +179,32 @@ def test_replicas_that_somebody_else_sets_meanwhile_are_two_writers(world: World
     assert world.replicas == 7
 
 
+def test_replicas_that_somebody_else_sets_back_afterwards_are_not_fought_over(world: World) -> None:
+    actuator = world.actuator()
+    actuator.apply(to(6), 1000.0)
+    world.set(4)
+    assert "was set to 6 and is at 4 again: two writers" in reason(actuator.apply(to(6), 1001.0))
+    assert world.replicas == 4
+
+
+def test_an_api_that_is_silent_for_a_moment_does_not_end_a_change(deployment: World) -> None:
+    actuator = deployment.actuator(timeout_s=0.2)
+    actuator.apply(to(6), 1000.0)
+    assert actuator.apply(to(6), 1001.0).status is Status.PENDING
+    deployment.api.slow_s = 0.5
+    assert actuator.apply(to(6), 1002.0).status is Status.PENDING
+    deployment.api.slow_s = 0.0
+    assert deployment.obeyed(actuator, to(6), 1003.0).status is Status.APPLIED
+
+
+def test_the_lease_is_kept_while_a_change_is_under_way(deployment: World) -> None:
+    actuator = deployment.actuator(identity="one")
+    for now_s in range(1000, 1200, 25):
+        assert actuator.apply(to(6), float(now_s)).status is Status.PENDING
+    deployment.set(5)
+    assert "one holds the lease" in reason(deployment.actuator(identity="two").apply(to(7, "d8.1"), 1200.0))
+
+
 def test_a_lease_of_another_controller_is_respected_until_it_runs_out(world: World) -> None:
     assert world.actuator(identity="one").apply(to(6), 1000.0).status is Status.PENDING
     other = world.actuator(identity="two")

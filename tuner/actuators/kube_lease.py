@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -63,6 +64,14 @@ class Lease:
                 f"another took the lease {self._at.name} just now: two controllers on one job"
             ) from None
 
+    def renew(self, now_s: float) -> None:
+        """Keeps it ours while a change is under way; every third of its duration is often enough."""
+        held = self._held()
+        spec = held.get("spec") or {}
+        if spec.get("holderIdentity") == self._holder and not _alive(spec, now_s, DURATION_S / 3.0):
+            with suppress(ConflictError):  # whoever wrote meanwhile is seen at the next look
+                self._api.replace(self._at, self._body(held, self._holder, {}, now_s))
+
     def release(self, now_s: float) -> None:
         held = self._held()
         if (held.get("spec") or {}).get("holderIdentity") == self._holder:
@@ -106,10 +115,10 @@ def _stamp(now_s: float) -> str:
     return datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _alive(spec: Mapping[str, Any], now_s: float) -> bool:
-    """Renewed inside its duration; a lease that cannot be read is nobody's."""
+def _alive(spec: Mapping[str, Any], now_s: float, within_s: float | None = None) -> bool:
+    """Renewed inside its duration (or `within_s`); a lease that cannot be read is nobody's."""
     try:
         renewed = datetime.fromisoformat(str(spec.get("renewTime")).replace("Z", "+00:00"))
     except ValueError:
         return False
-    return now_s - renewed.timestamp() < float(spec.get("leaseDurationSeconds") or DURATION_S)
+    return now_s - renewed.timestamp() < (within_s or float(spec.get("leaseDurationSeconds") or DURATION_S))

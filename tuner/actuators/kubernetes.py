@@ -98,6 +98,10 @@ class _Replicas:
         holder = options.identity or socket.gethostname() or str(os.getpid())
         self._lease = Lease(api, options.namespace, f"equipoise-{options.name}", holder)
         self._now_s = 0.0
+        self._under_way = Setpoints()
+        """As the last look showed it: an API that does not answer for a moment has not ended the change."""
+        self._wrote = ""
+        """The decision that this process has written."""
 
     @property
     def name(self) -> str:
@@ -126,17 +130,20 @@ class _Replicas:
     def pending(self, now_s: float) -> Setpoints:
         """The change under way, by the note at the lease: so a new daemon knows it too."""
         self._now_s = now_s
-        try:
-            note = self._lease.note()
-            if note is None or note.failed:
-                return Setpoints()
-            seen = self._target.look()
-            if note.wanted != seen.wanted or seen.there == seen.wanted:
-                return Setpoints()
-            if now_s - note.begun_s > self._options.ready_timeout_s:
-                return self._given_up(note, seen, now_s)
-        except ActuationError:
+        with suppress(ActuationError):
+            self._under_way = self._looked_at(now_s)
+        return self._under_way
+
+    def _looked_at(self, now_s: float) -> Setpoints:
+        note = self._lease.note()
+        if note is None or note.failed:
             return Setpoints()
+        seen = self._target.look()
+        if note.wanted != seen.wanted or seen.there == seen.wanted:
+            return Setpoints()
+        if now_s - note.begun_s > self._options.ready_timeout_s:
+            return self._given_up(note, seen, now_s)
+        self._lease.renew(now_s)
         return self._setpoints(note.wanted)
 
     def turn(self, order: Order, now_s: float) -> Outcomes:
@@ -152,8 +159,11 @@ class _Replicas:
         wanted, seen = self._wanted(order.setpoints), self._target.look()
         if wanted == seen.wanted:
             return alike(order, Status.PENDING, f"{wanted} replicas are set, {seen.there} are in force")
+        if order.decision_id == self._wrote:
+            raise ActuationError(f"{self._options.name} was set to {wanted} and is at {seen.wanted} again: two writers")
         self._lease.take(order.fencing_token, Note(order.decision_id, wanted, seen.wanted, now_s), now_s)
         self._written(wanted, seen)
+        self._wrote = order.decision_id
         told = f"replicas of {self._options.name}: {seen.wanted} -> {wanted}"
         return alike(order, Status.PENDING, told, now_s + self._options.actuation_s)
 

@@ -23,10 +23,15 @@ KINDS: Mapping[str, str] = {
 
 
 def make(kind: str, options: Mapping[str, object], site: Site) -> Actuator:
-    """The actuator of a job file's `[[actuator]]` section, without its `kind`; ConfigError for what it cannot be."""
-    if kind not in KINDS:
-        raise ConfigError(f"[[actuator]] kind={kind!r}: no such actuator; there are {', '.join(KINDS)}")
-    room = _room(kind)
+    """The actuator of a job file's `[[actuator]]` section, without its `kind`; ConfigError for what it cannot be.
+
+    A kind with a dot is a module of the user's own, with the same two names: `Options` and `make(options, site)`.
+    """
+    if kind not in KINDS and "." not in kind:
+        raise ConfigError(
+            f"[[actuator]] kind={kind!r}: no such actuator; there are {', '.join(KINDS)}, and modules of your own (a.b)"
+        )
+    room = _room(kind) if kind in KINDS else _own(kind)
     try:
         chosen = room.Options.model_validate(dict(options))
     except ValidationError as wrong:
@@ -46,6 +51,18 @@ def _room(kind: str):  # type: ignore[no-untyped-def]
         raise ConfigError(
             f"[[actuator]] kind={kind!r} needs the library {missing.name}: pip install '{extra}'"
         ) from None
+
+
+def _own(path: str):  # type: ignore[no-untyped-def]
+    """A user's module; it must be importable, and hold the two names."""
+    try:
+        room = import_module(path)
+    except (ImportError, ValueError) as error:
+        raise ConfigError(f"[[actuator]] kind={path!r} cannot be imported: {error}") from None
+    missing = [name for name in ("Options", "make") if name not in vars(room)]
+    if missing:
+        raise ConfigError(f"[[actuator]] kind={path!r} has no {' and no '.join(missing)}")
+    return room
 
 
 def _first(wrong: ValidationError) -> str:

@@ -117,8 +117,8 @@ else: say({"outcomes": {"max_in_flight": {"status": "applied", "reason": "ok"},
 def test_a_program_that_hangs_is_killed_with_its_children(tmp_path: Path, body: str) -> None:
     note = tmp_path / "pid"
     body = f"open({str(note)!r}, 'w').write(str(os.getpgid(0)))\n{body}"
-    receipt = told(tmp_path, body, timeout_s=0.5)
-    assert "has not answered in 0.5 s and was killed" in reasons(receipt)
+    receipt = told(tmp_path, body, timeout_s=4.0)
+    assert "has not answered in 4 s and was killed" in reasons(receipt)
     _gone(int(note.read_text()))
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,36 @@ from tuner.errors import ConfigError
 def test_an_unknown_kind_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ConfigError, match=r"kind='robot': no such actuator; there are dry_run, command, control_file"):
         make("robot", {}, Site())
+
+
+OWN = """
+from pydantic import BaseModel
+from tuner.actuators import dry_run
+
+class Options(BaseModel):
+    colour: str
+
+def make(options, site):
+    return dry_run.make(dry_run.Options(knobs=(options.colour,)), site)
+"""
+
+
+def test_a_module_of_ones_own_is_a_kind_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "my_actuators"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "blue.py").write_text(OWN)
+    (package / "empty.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = make("my_actuators.blue", {"colour": "max_in_flight"}, Site())
+    assert [c.knob for c in made.capabilities()] == ["max_in_flight"]
+    for kind, words in (
+        ("my_actuators.blue", "colour: Field required"),
+        ("my_actuators.empty", "has no Options and no make"),
+        ("my_actuators.none", "cannot be imported"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            make(kind, {}, Site())
 
 
 def test_every_kind_refuses_an_unknown_key_and_says_which() -> None:
