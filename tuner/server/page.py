@@ -79,6 +79,8 @@ class Run:
     ticks: int
     trail: tuple[tuple[str, bool, str], ...]
     notes: tuple[str, ...]
+    answers: tuple[str, ...]
+    """What the plant said to the last order of the run."""
 
 
 class Page:
@@ -186,7 +188,16 @@ def runs_of(records: Sequence[dict[str, Any]]) -> Iterator[Run]:
             len(ticks),
             trail,
             tuple(dict.fromkeys(note for tick in ticks for note in tick["notes"])),
+            tuple(_answers(newest["receipt"])),
         )
+
+
+def _answers(receipt: dict[str, Any] | None) -> Iterator[str]:
+    """`trainer GPUs, generator GPUs: pending, hot: takes 60 s`: settings that were answered alike are told together."""
+    told: dict[str, list[str]] = {}
+    for name, outcome in (receipt or {}).get("outcomes", {}).items():
+        told.setdefault(f"{outcome['status']}, {outcome['reason']}", []).append(NAMES.get(name, name))
+    yield from (f"{', '.join(names)}: {said}" for said, names in told.items())
 
 
 def _alike(record: dict[str, Any]) -> tuple[Any, ...]:

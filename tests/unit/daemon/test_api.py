@@ -98,6 +98,12 @@ def test_metrics_and_status_tell_the_same_setpoints(face: Face) -> None:
         assert shown == {name: float(value) for name, value in told[key].items()}
 
 
+def test_the_page_tells_what_the_plant_answered_to_an_order(face: Face) -> None:
+    assert (
+        "trainer GPUs, generator GPUs, rollouts in flight, at most: pending, on its way" in face.ask("/").body.decode()
+    )
+
+
 def test_a_daemon_before_its_first_tick_is_alive_and_not_ready(tmp_path: Path) -> None:
     with served(tmp_path, until_s=0.0) as face:
         face.now_s = 1.0
