@@ -43,7 +43,10 @@ class Pair:
 
 def compared(seed: int, rollouts: int, extras: bool) -> Pair | None:
     """None where a model says that the job stands still (both must say so, or it counts as disagreement elsewhere)."""
-    job = configuration(seed, extras)
+    return compared_job(configuration(seed, extras), rollouts)
+
+
+def compared_job(job: Configuration, rollouts: int) -> Pair | None:
     batches = max(BATCHES_MIN, round(rollouts / (job.setpoints.batch_rollouts or 1) / job.workload.turns.mean))
     began = time.process_time()
     analytic = AnalyticModel(job.stations).predict(job.topology, job.workload, job.setpoints)

@@ -1,7 +1,7 @@
 // The discrete-event engine's algorithm in C++: the yardstick of the compiled Python one (benchmarks/simulator.py).
 //
-// Same processor sharing in virtual time, replace-top heaps, tournament trees, keyed random numbers and quantile table
-// as simulators/events_fast.py, for what the speed table simulates: groups, a buffer cap, the trainer, weight sync in
+// Same processor sharing in virtual time, replace-top heaps, tournament trees, keyed random numbers, quantile table and
+// fetching ahead as simulators/events_fast.py, for what the speed table simulates: groups, a buffer cap, the trainer, weight sync in
 // flight, turns with tools. Same seed, same path: the clock it prints must equal the product's. It keeps the counters
 // of a prediction (trained, tokens, staleness, idle) and, with -DCOUNTERS, the areas and stays of every station too.
 //
@@ -128,6 +128,18 @@ inline void sift(Item* heap, int64_t size, Item item) {  // the hole at the root
   rise(heap, i, item);
 }
 
+struct Heaps {  // a heap a row; its root in the second quarter of a cache line, so that siblings share a line
+  int64_t stride;
+  std::vector<Item> items;
+  Item* first;
+
+  Heaps(int64_t rows, int64_t entries) : stride((entries + 3) / 4 * 4), items(rows * stride + 8) {
+    const auto address = reinterpret_cast<uintptr_t>(items.data());
+    first = items.data() + (64 - address % 64) % 64 / sizeof(Item) + 1;
+  }
+  Item* of(int64_t row) { return first + row * stride; }
+};
+
 struct Tree {  // winners of a tournament over engines, node 1 the root
   std::vector<Item> nodes;
   int64_t width = 2;
@@ -137,23 +149,28 @@ struct Tree {  // winners of a tournament over engines, node 1 the root
     nodes.assign(2 * width, Item{kInf, 0});
     for (int64_t i = 0; i < width; ++i) nodes[width + i].who = i;
   }
-  void replay(int64_t leaf, double value) {
-    int64_t node = width + leaf;
-    Item best{value, leaf};
-    nodes[node].mark = value;
-    while (node > 1) {
+  int64_t set(int64_t leaf, double value) {
+    nodes[width + leaf].mark = value;
+    return width + leaf;
+  }
+  void climb(int64_t& node, Item& best, int64_t last) {  // up to the round of node `last`
+    while (node > last) {
       const Item rival = nodes[node ^ 1];
       best = rival < best ? rival : best;
       node >>= 1;
       nodes[node] = best;
     }
   }
+  void replay(int64_t leaf, double value) {
+    int64_t node = set(leaf, value);
+    Item best{value, leaf};
+    climb(node, best, 1);
+  }
 };
 
 struct alignas(64) Engine {
   double clock = 0.0, resume = 0.0, context = 0.0, departs = kInf, returns = kInf;
-  int32_t residents = 0, in_flight = 0, outside = 0, queued = 0;
-  int64_t head = -1, tail = -1;
+  int32_t residents = 0, in_flight = 0, outside = 0, queued = 0, head = -1, tail = -1;
 };
 
 struct alignas(64) Rollout {
@@ -178,7 +195,7 @@ class Simulation {
  public:
   Simulation(const Job& j, uint64_t seed)
       : job(j), key(mixed(seed + 0x9E3779B97F4A7C15ull)), tree(j.engines), loads(j.engines), engines(j.engines),
-        heap(j.engines * (j.slots + 1)), outs(j.engines * (j.slots + 2)), rollouts(j.engines * j.slots) {
+        heap(j.engines, j.slots + 1), outs(j.engines, j.slots + 2), rollouts(j.engines * j.slots) {
     const int64_t groups_held = rollouts.size() + job.cap + job.batch + 16;  // one each in flight, the rest finished
     groups.resize(groups_held);
     versions.resize(groups_held * job.group);
@@ -267,11 +284,28 @@ class Simulation {
       if (kContext) each += job.per_context_s * e.context + 0.5 * job.per_context_s * e.residents * d;
       e.departs = e.resume + each * d;
     }
-    tree.replay(id, kTurns ? std::min(e.departs, e.returns) : e.departs);
+    schedule(id, kTurns ? std::min(e.departs, e.returns) : e.departs);
   }
 
-  Item* heap_of(int64_t e) { return &heap[e * (job.slots + 1)]; }
-  Item* outs_of(int64_t e) { return &outs[e * (job.slots + 2)]; }
+  // Whoever comes to the fore among 1/256 of the engines will be the next of these, as will later, among 1/64 and 1/8 of
+  // all: what an event reads one after the other (engine and heap, rollout, group) is fetched ahead, a round for each.
+  void schedule(int64_t id, double at) {
+    Item best{at, id};
+    int64_t node = tree.set(id, at);
+    if (node > 127) {
+      tree.climb(node, best, 511);
+      __builtin_prefetch(&engines[best.who]);
+      for (int64_t i = 0; i < std::min<int64_t>(64, heap.stride); i += 4) __builtin_prefetch(heap.of(best.who) + i);
+      tree.climb(node, best, 127);
+      __builtin_prefetch(&rollouts[heap.of(best.who)->who]);
+      tree.climb(node, best, 15);
+      __builtin_prefetch(&groups[rollouts[heap.of(best.who)->who].group]);
+    }
+    tree.climb(node, best, 1);
+  }
+
+  Item* heap_of(int64_t e) { return heap.of(e); }
+  Item* outs_of(int64_t e) { return outs.of(e); }
 
   void join(int64_t id, int64_t r) {
     Engine& e = engines[id];
@@ -309,8 +343,12 @@ class Simulation {
     Engine& e = engines[id];
     if (e.residents < job.slots) return join(id, r);
     rollouts[r].next = -1;
-    (e.queued++ == 0 ? e.head : rollouts[e.tail].next) = r;
-    e.tail = r;
+    if (e.queued++ == 0) {
+      e.head = int32_t(r);
+    } else {
+      rollouts[e.tail].next = r;
+    }
+    e.tail = int32_t(r);
     ++queued;
     rollouts[r].entered = now;
   }
@@ -319,7 +357,7 @@ class Simulation {
     Engine& e = engines[id];
     while (e.queued > 0 && e.residents < job.slots) {
       const int64_t r = e.head;
-      e.head = rollouts[r].next;
+      e.head = int32_t(rollouts[r].next);
       --e.queued;
       --queued;
       join(id, r);
@@ -335,6 +373,10 @@ class Simulation {
   void open_group() {
     open = free_groups.back();
     free_groups.pop_back();
+    if (!free_groups.empty()) {
+      __builtin_prefetch(&groups[free_groups.back()]);
+      __builtin_prefetch(&versions[free_groups.back() * job.group]);
+    }
     Group& g = groups[open];
     g.id = next_group++;
     g.tokens = g.response = g.started = g.done = g.solved = 0;
@@ -505,7 +547,7 @@ class Simulation {
   std::vector<double> step_s;
   Tree tree, loads;
   std::vector<Engine> engines;
-  std::vector<Item> heap, outs;
+  Heaps heap, outs;
   std::vector<Rollout> rollouts;
   std::vector<Group> groups;
   std::vector<int64_t> versions, ring, free_rollouts, free_groups;

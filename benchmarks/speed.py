@@ -81,7 +81,8 @@ turns a rollout has 20 x 400 tokens and exponential tool calls of 5 s between th
 
 The C++ engine (`benchmarks/event_engine.cpp`) runs the same algorithm on the same keyed draws, and its clock must show
 the product's to a billionth after the measured steps, else no ratio is printed. It compares heap entries without a
-branch, and is built for this processor. A row that misses its floor says so.
+branch, has a cache line for each engine, rollout and group, fetches ahead what the next events will read, and is built
+for this processor. A row that misses its floor says so.
 """
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 from policies.base import Interval
 from policies.diagnosis.waiting import generator_is_slower
-from simulators.calibration import Calibration, Change, Draw, Spread, ask, calibrate
-from simulators.calibration.draws import slower
+from simulators.calibration import Answer, Calibration, Change, Draw, Spread, ask, calibrate
+from simulators.calibration.draws import Values, slower, solve_rates
 from simulators.plant import Setpoints, Topology
 from simulators.snapshot import Snapshot
 
@@ -23,9 +24,9 @@ SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 """Trainer's shares of the GPUs that are tried where a job's sides get GPUs of their own for the first time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Prospects:
-    """The calibrated model of one job, ready for questions."""
+    """The calibrated model of one job, ready for questions. Equal to itself only: its answers are remembered."""
 
     calibration: Calibration | None
     why_not: str = ""
@@ -36,19 +37,47 @@ class Prospects:
 
     def gain(self, **settings: Value) -> Interval | None:
         """None also where these settings make no job, or one that stands still."""
+        return gain_of(self.answer(**settings))
+
+    def answer(self, **settings: Value) -> Answer | None:
+        """The whole answer behind `gain`."""
+        return _answered(self, tuple(settings.items()))
+
+    def scaled_cap(self, factor: float) -> Answer | None:
+        """The caps on rollouts in flight times the factor; None where the job states none, or nothing is calibrated.
+
+        Without a stated cap the draws have room for all that is started: asked for more, they would answer 0.
+        """
         if self.calibration is None:
             return None
-        return self.gain_of(*self.changes(settings))
+        knobs = self.calibration.draws[0].setpoints
+        caps = {"max_in_flight": knobs.max_in_flight, "max_in_flight_per_engine": knobs.max_in_flight_per_engine}
+        wider = {name: max(1, round(factor * cap)) for name, cap in caps.items() if cap is not None}
+        return self.answer(**wider) if wider else None
 
-    def gain_of_trainer(self, most_frac: float) -> Interval | None:
+    def answer_of_curriculum(self, most_usable_frac: float) -> Answer | None:
+        """Other tasks, of whose groups more carry advantage: each draw takes its own share from today's to the most.
+
+        None where no draw knows today's share.
+        """
+        if self.calibration is None or any(d.values.usable_frac is None for d in self.calibration.draws):
+            return None
+        shares = self._evenly(1.0)
+        return self.answer_of(lambda d: with_usable(d, shares[d.values], most_usable_frac))
+
+    def answer_of_trainer(self, most_frac: float) -> Answer | None:
         """A share of the trainer's work goes away: each draw takes its own from 0 to the most, evenly."""
         if self.calibration is None:
             return None
-        count = len(self.calibration.draws)
-        shares = {d.values: most_frac * ((7 * i) % count + 0.5) / count for i, d in enumerate(self.calibration.draws)}
-        return self.gain_of(lambda d: faster_trainer(d, shares[d.values]))
+        shares = self._evenly(most_frac)
+        return self.answer_of(lambda d: faster_trainer(d, shares[d.values]))
 
-    def gain_of(self, *changes: Change) -> Interval | None:
+    def _evenly(self, most: float) -> Mapping[Values, float]:
+        """Each draw's own number from 0 to the most: midpoints, in an order that goes with nothing else."""
+        draws = () if self.calibration is None else self.calibration.draws
+        return {d.values: most * ((7 * i) % len(draws) + 0.5) / len(draws) for i, d in enumerate(draws)}
+
+    def answer_of(self, *changes: Change) -> Answer | None:
         """The same of changes that are told draw by draw; of several, each draw takes its best."""
         if self.calibration is None:
             return None
@@ -56,13 +85,31 @@ class Prospects:
             answer = ask(self.calibration.draws, *changes)
         except (ValueError, ArithmeticError):
             return None
-        return None if answer.stopped is not None else interval(answer.gain)
+        return None if answer.stopped is not None else answer
+
+
+@lru_cache(maxsize=64)
+def _answered(prospects: Prospects, settings: tuple[tuple[str, Value], ...]) -> Answer | None:
+    if prospects.calibration is None:
+        return None
+    return prospects.answer_of(*prospects.changes(dict(settings)))
+
+
+def gain_of(answer: Answer | None) -> Interval | None:
+    return None if answer is None else interval(answer.gain)
 
 
 def faster_trainer(draw: Draw, saved_frac: float) -> Draw:
     """The same job with that share of the trainer's work gone."""
     trainer = slower(draw.stations.trainer, 1.0 - saved_frac)
     return replace(draw, stations=replace(draw.stations, trainer=trainer))
+
+
+def with_usable(draw: Draw, share: float, most_frac: float) -> Draw:
+    """The same job on tasks whose usable share has gone that part of the way to the most."""
+    now = draw.values.usable_frac or 0.0
+    solve = solve_rates(now + share * max(0.0, most_frac - now), draw.setpoints.group_size or 1)
+    return replace(draw, workload=replace(draw.workload, solve=solve))
 
 
 def interval(spread: Spread) -> Interval:

@@ -73,7 +73,7 @@ def reply(prospects: Prospects, settings: Mapping[str, Value], bounds: Bounds) -
         settings=settings,
         now=_state(answer.now),
         then=_state(answer.then),
-        gain_frac=interval(answer.gain if found is None else found.gain),
+        gain_frac=interval(answer.gain if found is None else found.corrects(answer.gain)),
         limits=_limits(answer),
         illegal=tuple(_illegal((first.topology, first.setpoints), calibration.draws[0].setpoints, settings, bounds)),
         stopped=answer.stopped,
@@ -81,12 +81,12 @@ def reply(prospects: Prospects, settings: Mapping[str, Value], bounds: Bounds) -
         unidentified=tuple(p.sentence() for p in calibration.unidentified),
         assumed=calibration.assumed,
         weak=answer.weak,
-        simulated=None if found is None else _told(found),
+        simulated=None if found is None else simulated(found),
         residuals={r.signal: (r.measured, r.predicted) for r in calibration.residuals},
     )
 
 
-def _told(found: Checked) -> str:
+def simulated(found: Checked) -> str:
     return f"simulated {found.simulated_gain:+.1%} where the queueing model says {found.analytic_gain:+.1%}"
 
 

@@ -215,8 +215,8 @@ class Simulation:
 
     @property
     def memory_bytes(self) -> int:
-        """Of all arrays: it follows what is in flight and in the buffer."""
-        return sum(int(array.nbytes) for array in self._state)
+        """Of all arrays (two may be views of the same lines): it follows what is in flight and in the buffer."""
+        return sum({array.ctypes.data: int(array.nbytes) for array in self._state}.values())
 
     def trace(self) -> list[tuple[float, ...]]:
         """Rows of (time, kind, group, member or count, engine or count), as far as there was room for them."""

@@ -13,9 +13,10 @@ The readable twin of the core is tests/oracles/events_reference.py: same seed, s
 `math` functions, no fastmath, whole token counts, and ties by (time, engine before trainer, lower id).
 """
 
+import operator
 from collections import namedtuple
 from collections.abc import Callable
-from dataclasses import astuple, fields
+from dataclasses import astuple, dataclass, fields
 from math import exp, inf, log, sqrt
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -23,8 +24,18 @@ from zlib import crc32
 import numpy as np
 from llvmlite import ir
 from numba import config, njit, typeof, types
-from numba.core.typing.templates import AttributeTemplate
-from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
+from numba.core import cgutils
+from numba.core.typing import signature
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global
+from numba.extending import (
+    infer_getattr,
+    intrinsic,
+    lower_builtin,
+    lower_getattr,
+    lower_getattr_generic,
+    models,
+    register_model,
+)
 from numba.np import arrayobj
 
 from simulators import streams
@@ -75,16 +86,16 @@ from simulators.workload import Lengths, Workload
 Compiled = Callable[..., Any]
 
 
-def _names(title: str, names: str) -> Any:
+def _names(title: str, names: str, first: int = 0) -> Any:
     """A tuple of column numbers by name: compile-time constants in the engine."""
     listed = names.split()
-    return namedtuple(title, listed)(*range(len(listed)))
+    return namedtuple(title, listed)(*range(first, first + len(listed)))
 
 
 # ---- layout ----
 
 LINE, SHORT_LINE = 8, 16
-"""Columns of a record of 8-byte and of 4-byte numbers: a cache line, shared with no other record."""
+"""8-byte and 4-byte numbers of a cache line."""
 STALENESS_BINS = 1024
 TIME_BINS = 512
 """Eight to an octave, from 2^-16 s on."""
@@ -116,19 +127,25 @@ X = _names(
     " engine_busy_s rollout_s stint_s group_s queue_age_s ring_s resident_s outside_s queued_s box_wait_s"
     " tenant_tokens",
 )
-F = _names("F", "clock resume context departs returns tax cached")
+# An engine, a rollout and a group are a cache line each: what most events touch, in 8-byte and in 4-byte columns of the
+# same 64 bytes. What else there is (the widest variant's, mostly) has tables of its own.
+F = _names("F", "clock resume context departs returns")
 """Of an engine: its clock in tokens, when it runs on, context of its residents, next departure, next return."""
-E = _names(
-    "E",
-    "residents in_flight queue_head queue_tail queued outside active draining reserved overflowing"
-    " cached_head cached_tail",
-)
-R = _names("R", "group member draw tokens context turn turns response engine next state flags cached before link")
-T = _names("T", "began dispatched entered tax box")
-G = _names("G", "id size started done solved tokens response kept prompt_tokens target round state resumed place")
-H = _names("H", "opened ready factor solve_rate score")
+E = _names("E", "residents in_flight outside queued queue_head queue_tail", 10)
+FW = _names("FW", "tax cached")
+EW = _names("EW", "draining reserved overflowing cached_head cached_tail")
+R = _names("R", "group member draw version tokens context turn turns response engine next")
+T = _names("T", "dispatched entered", 6)
+RW = _names("RW", "state flags cached before link")
+TW = _names("TW", "began tax box")
+G = _names("G", "id size started done solved tokens response kept prompt_tokens target")
+H = _names("H", "solve_rate factor score", 5)
+M = _names("M", "opened ready")
+GW = _names("GW", "round state resumed place")
 Q = _names("Q", "head tail queued busy rollouts")
-L = _names("L", "kind mean location own_sigma shared_sigma root_shared root_own limit pairs")
+L = _names("L", "mean location own_sigma shared_sigma root_shared root_own")
+K = _names("K", "kind limit pairs")
+"""Of a law: its numbers, and its whole numbers."""
 PROMPT_LAW, RESPONSE_LAW, TURN_LAW, TOOL_TOKEN_LAW, TOOL_TIME_LAW, SOLVE_LAW = range(6)
 IDLE, TRAINING, WAITING, DRAINING = range(4)
 """Phases of the trainer."""
@@ -143,6 +160,8 @@ NOT_KEPT = 1 << 30
 PREFILLED, POOL_FREE, BOX_GONE, ROLL = range(4)
 AGENDA_STEP = 1 << 32
 """An event of no engine is its kind times this, plus a number."""
+REMOVED = 1 << 30
+"""Added to the rollouts in flight of an engine that is being removed: it is never the one with the fewest."""
 ATTEMPT_STEP = 1 << 20
 """Added to a member's number for the draws of each further attempt."""
 MOST_ATTEMPTS = 1000
@@ -172,23 +191,28 @@ class State(NamedTuple):
     counts: Any
     rates: Any
     laws: Any
+    kinds: Any
     tables: Any
     pairs: Any
     step_s: Any
     slowness: Any
     clocks: Any
     engines: Any
+    """The same lines."""
     heap: Any
-    """(mark, rollout) side by side, a binary heap of each engine."""
+    """(bits of the mark, rollout) side by side, a binary heap of each engine."""
     outs: Any
-    """(return time, rollout) side by side, a binary heap of each engine."""
+    """(bits of the return time, rollout): the same."""
     tree: Any
-    """(next event, engine) side by side: winners of a tournament; node 1 is the root."""
+    """(bits of the next event, engine) side by side: winners of a tournament; node 1 is the root."""
     loads: Any
     """(rollouts in flight, engine): the same over loads."""
     rollouts: Any
     times: Any
+    """The same lines."""
     groups: Any
+    traits: Any
+    """The same lines."""
     marks: Any
     versions: Any
     free_rollouts: Any
@@ -199,6 +223,11 @@ class State(NamedTuple):
     latency: Any
     trace: Any
     # beyond the core
+    clocks_wide: Any
+    engines_wide: Any
+    rollouts_wide: Any
+    times_wide: Any
+    groups_wide: Any
     members: Any
     """The rollout of each member in flight, else -1."""
     order: Any
@@ -225,19 +254,30 @@ def _inlined(function: Compiled) -> Compiled:
     return njit(forceinline=True, **_INNER)(function)
 
 
-_KINDS = (
-    *("i1", "i1", "f1", "i1", "f1", "f2", "f2", "f2", "f1", "f1", "f2", "r2", "f2", "f2", "f1", "f1"),
-    *("r2", "f2", "r2", "f2", "r2", "i1", "i1", "i1", "i1", "i1", "f2", "r2", "i1", "i1", "i2", "f2", "f2"),
-)
-"""Item type (i: int64, f: float64, r: int32) and dimensions of the fields of State, in their order."""
+@dataclass(frozen=True)
+class _Layout:
+    """How compiled code reads an array of State."""
+
+    item: str
+    """i: int64, f: float64, r: int32 (in code an int64)."""
+    columns: int | None = None
+    """0: one-dimensional. None: the table of addresses tells."""
+    fixed: bool = False
+    """Never written while the engine runs."""
 
 
-_ITEMS = {"i": types.int64, "f": types.float64, "r": types.int32}
-_ARRAYS = {
-    name: (3 * i, types.Array(_ITEMS[kind[0]], int(kind[1]), "C"))
-    for i, (name, kind) in enumerate(zip(State._fields, _KINDS, strict=True))
-}
-"""Of each array: its first word in the table of addresses, and its type."""
+def _layouts() -> dict[str, _Layout]:
+    made = dict.fromkeys(State._fields, _Layout("i", 0)) | {"x": _Layout("f", 0)}
+    made |= dict.fromkeys(("rates", "step_s", "slowness"), _Layout("f", 0, True))
+    made |= {"counts": _Layout("i", 0, True), "kinds": _Layout("i", len(K), True), "laws": _Layout("f", len(L), True)}
+    made |= {"tables": _Layout("f", CELLS + 1, True), "pairs": _Layout("f", None, True)}
+    made |= dict.fromkeys(("heap", "outs", "agenda"), _Layout("i"))
+    made |= dict.fromkeys(("engines", "rollouts", "groups"), _Layout("r", SHORT_LINE))
+    made |= dict.fromkeys(("clocks", "times", "traits"), _Layout("f", LINE))
+    made |= {"engines_wide": _Layout("r", len(EW)), "clocks_wide": _Layout("f", len(FW)), "marks": _Layout("f", len(M))}
+    made |= {"rollouts_wide": _Layout("r", len(RW)), "times_wide": _Layout("f", len(TW))}
+    made |= {"groups_wide": _Layout("r", len(GW)), "versions": _Layout("r"), "members": _Layout("r")}
+    return made | {"pool": _Layout("i", LINE), "pool_kv": _Layout("f", 2), "trace": _Layout("f", 5)}
 
 
 class StateType(types.Type):
@@ -248,10 +288,37 @@ class StateType(types.Type):
         super().__init__(name="equipoise.State")
 
 
+class Table(types.Type):
+    """An array of State, and likewise only the pointer to the table of addresses. Its indices are never negative and
+    never beyond the end, its rows of a known width, and it shares no item with another: which numba's own arrays
+    could not tell LLVM."""
+
+    def __init__(self, name: str, layout: _Layout) -> None:
+        self.field, self.first, self.layout = name, 3 * State._fields.index(name), layout
+        self.item = types.float64 if layout.item == "f" else types.int64
+        super().__init__(name=f"equipoise.Table({name})")
+
+
+class Row(types.Type):
+    """A row of a table: a pointer to its first item."""
+
+    def __init__(self, table: Table) -> None:
+        self.table, self.item = table, table.item
+        super().__init__(name=f"equipoise.Row({table.field})")
+
+
+_TABLES = {name: Table(name, layout) for name, layout in _layouts().items()}
+_WORD = ir.IntType(64)
+_IN_MEMORY = {"i": _WORD, "f": ir.DoubleType(), "r": ir.IntType(32)}
+
+
 @register_model(StateType)
-class _StateModel(models.PrimitiveModel):
+@register_model(Table)
+@register_model(Row)
+class _PointerModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, ir.IntType(64).as_pointer())
+        item = _IN_MEMORY[kind.table.layout.item] if isinstance(kind, Row) else _WORD
+        super().__init__(manager, kind, item.as_pointer())
 
 
 @infer_getattr
@@ -259,24 +326,114 @@ class _StateAttributes(AttributeTemplate):
     key = StateType
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
-        return _ARRAYS[name][1]
+        return _TABLES[name]
+
+
+@infer_getattr
+class _TableAttributes(AttributeTemplate):
+    key = Table
+
+    def resolve_shape(self, table: Any) -> Any:
+        return types.UniTuple(types.int64, 1 if table.layout.columns == 0 else 2)
 
 
 @lower_getattr_generic(StateType)
-def _array_at(context: Any, builder: Any, kind: Any, table: Any, name: str) -> Any:
-    first, array_type = _ARRAYS[name]
-    size = ir.Constant(ir.IntType(64), array_type.dtype.bitwidth // 8)
-    words = []
-    for i in range(1 + array_type.ndim):
-        word = builder.load(builder.gep(table, [ir.Constant(ir.IntType(64), first + i)]))
-        word.set_metadata("invariant.load", builder.module.add_metadata([]))  # arrays stay where they are in a run
-        words.append(word)
-    address, *shape = words
-    strides = [size] if array_type.ndim == 1 else [builder.mul(shape[1], size), size]
-    array = arrayobj.make_array(array_type)(context, builder)
-    data = builder.inttoptr(address, array.data.type)
-    arrayobj.populate_array(array, data, shape, strides, size, None)
-    return array._getvalue()
+def _table_of(context: Any, builder: Any, kind: Any, addresses: Any, name: str) -> Any:
+    return addresses
+
+
+@lower_getattr(Table, "shape")
+def _shape_of(context: Any, builder: Any, kind: Any, addresses: Any) -> Any:
+    words = [_word(builder, addresses, kind.first + 1)]
+    if kind.layout.columns != 0:
+        words.append(_columns(builder, kind, addresses))
+    return context.make_tuple(builder, types.UniTuple(types.int64, len(words)), words)
+
+
+def _word(builder: Any, addresses: Any, place: int) -> Any:
+    """Of the table of addresses. Arrays stay where they are in a run."""
+    word = builder.load(builder.gep(addresses, [_WORD(place)]))
+    word.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return word
+
+
+def _columns(builder: Any, table: Table, addresses: Any) -> Any:
+    known = table.layout.columns
+    return _word(builder, addresses, table.first + 2) if known is None else _WORD(known)
+
+
+def _row_at(builder: Any, table: Table, addresses: Any, row: Any) -> Any:
+    """Pointer to the first item of a row (of a one-dimensional table: to the item itself)."""
+    start = builder.inttoptr(_word(builder, addresses, table.first), _IN_MEMORY[table.layout.item].as_pointer())
+    if table.layout.columns != 0:
+        row = builder.mul(row, _columns(builder, table, addresses), flags=("nsw",))
+    return builder.gep(start, [row], inbounds=True)
+
+
+def _place(context: Any, builder: Any, kind: Any, index_type: Any, base: Any, index: Any) -> Any:
+    """Pointer to the item that `table[index]`, `table[row, column]` or `row[column]` means."""
+    table = kind.table if isinstance(kind, Row) else kind
+    if isinstance(index_type, types.BaseTuple):
+        parts = zip(cgutils.unpack_tuple(builder, index), index_type.types, strict=True)
+        row, column = (context.cast(builder, part, its_type, types.int64) for part, its_type in parts)
+        return table, builder.gep(_row_at(builder, table, base, row), [column], inbounds=True)
+    index = context.cast(builder, index, index_type, types.int64)
+    if isinstance(kind, Row):
+        return table, builder.gep(base, [index], inbounds=True)
+    return table, _row_at(builder, table, base, index)
+
+
+def _marked(builder: Any, access: Any, table: Table) -> Any:
+    """An access that concerns no other table's items."""
+    add = builder.module.add_metadata
+    kind = add([table.field, add(["equipoise.State"]), _WORD(0)])
+    access.set_metadata("tbaa", add([kind, kind, _WORD(0)]))
+    return access
+
+
+def _chosen(kind: Any, index: Any) -> Any:
+    """Type of `kind[index]`; None where that is no table and row, or nothing that a table takes as an index."""
+    if not isinstance(kind, (Table, Row)) or not isinstance(index, (types.Integer, types.BaseTuple)):
+        return None
+    whole_row = isinstance(kind, Table) and kind.layout.columns != 0 and isinstance(index, types.Integer)
+    return Row(kind) if whole_row else kind.item
+
+
+@infer_global(operator.getitem)
+class _Get(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        item = _chosen(*args)
+        return None if item is None else signature(item, *args)
+
+
+@infer_global(operator.setitem)
+class _Set(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        item = _chosen(*args[:2])
+        return None if item is None else signature(types.none, *args[:2], item)
+
+
+@lower_builtin(operator.getitem, Table, types.Any)
+@lower_builtin(operator.getitem, Row, types.Any)
+def _get(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
+    table, place = _place(context, builder, *called.args, *arguments)
+    if isinstance(called.return_type, Row):
+        return place
+    value = _marked(builder, builder.load(place), table)
+    if table.layout.fixed:
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return builder.sext(value, _WORD) if table.layout.item == "r" else value
+
+
+@lower_builtin(operator.setitem, Table, types.Any, types.Any)
+@lower_builtin(operator.setitem, Row, types.Any, types.Any)
+def _set(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
+    *where, value = arguments
+    table, place = _place(context, builder, *called.args[:2], *where)
+    if table.layout.item == "r":
+        value = builder.trunc(value, ir.IntType(32))
+    _marked(builder, builder.store(value, place), table)
+    return context.get_dummy_value()
 
 
 @intrinsic
@@ -287,9 +444,42 @@ def _state_at(typing: Any, addresses: Any) -> Any:
     return StateType()(addresses), generate
 
 
+@intrinsic
+def sooner(typing: Any, bits: Any, who: Any, other_bits: Any, other: Any) -> Any:
+    """Whether the first mark is smaller, or equal and its owner's number is: one comparison of 128 bits."""
+
+    def generate(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        bits, who, other_bits, other = (builder.zext(word, wide) for word in arguments)
+        first = builder.or_(builder.shl(bits, wide(64)), who)
+        second = builder.or_(builder.shl(other_bits, wide(64)), other)
+        return builder.icmp_unsigned("<", first, second)
+
+    return types.boolean(*[types.int64] * 4), generate
+
+
+@intrinsic
+def prefetch(typing: Any, table: Any, row: Any, column: Any) -> Any:
+    """Ask for the cache line of table[row, column], and do not wait for it."""
+
+    def generate(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
+        base, row, column = arguments
+        start = _row_at(builder, table, base, context.cast(builder, row, called.args[1], types.int64))
+        place = builder.gep(start, [context.cast(builder, column, called.args[2], types.int64)])
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        to_read, nearest, data = number(0), number(3), number(1)
+        builder.call(function, [builder.bitcast(place, byte), to_read, nearest, data])
+        return context.get_dummy_value()
+
+    return types.none(table, row, column), generate
+
+
 def _called(function: Compiled) -> Compiled:
-    """Compiled once, and called where LLVM does not think it better to copy it."""
-    return njit(**_INNER)(function)
+    """Compiled once, and called where LLVM does not think it better to copy it. (Were the option left out, numba would
+    take it from the function that it compiles just then, and make one of 400 kB of the whole widest variant.)"""
+    return njit(forceinline=False, **_INNER)(function)
 
 
 def _handed(state: Any) -> Any:
@@ -301,6 +491,12 @@ if config.DISABLE_JIT:
 
     def _state_at(state: Any) -> Any:
         return state
+
+    def sooner(bits: int, who: int, other_bits: int, other: int) -> bool:
+        return (bits, who) < (other_bits, other)
+
+    def prefetch(table: Any, row: int, column: int) -> None:
+        return None
 
 
 # ---- random numbers (streams.py, in 64-bit words) ----
@@ -327,7 +523,7 @@ def uniform(key, stream, group, member, turn):
 @_called
 def exact_quantile(s, law, share):
     """event_state.exact_quantile on arrays."""
-    kind = int(s.laws[law, L.kind])
+    kind = s.kinds[law, K.kind]
     if kind == LOGNORMAL:
         return exp(s.laws[law, L.location] + s.laws[law, L.own_sigma] * normal_quantile(share))
     if kind == EXPONENTIAL:
@@ -336,7 +532,7 @@ def exact_quantile(s, law, share):
         return 1.0 + float(int(log(1.0 - share) / log(1.0 - 1.0 / s.laws[law, L.mean])))
     if kind == FIXED:
         return s.laws[law, L.mean]
-    last = int(s.laws[law, L.pairs]) - 1
+    last = s.kinds[law, K.pairs] - 1
     for i in range(last):
         left, low = s.pairs[law, 2 * i], s.pairs[law, 2 * i + 1]
         right, high = s.pairs[law, 2 * i + 2], s.pairs[law, 2 * i + 3]
@@ -358,7 +554,7 @@ def quantile(s, law, share):
 @_inlined
 def drawn(s, law, share, score):
     """A quantile, moved by the prompt's score where an empirical law shares part of its variance."""
-    if int(s.laws[law, L.kind]) == EMPIRICAL_SHARED:
+    if s.kinds[law, K.kind] == EMPIRICAL_SHARED:
         own = s.laws[law, L.root_own] * normal_quantile(share)
         share = normal_share(s.laws[law, L.root_shared] * score + own)
     return quantile(s, law, share)
@@ -366,31 +562,48 @@ def drawn(s, law, share, score):
 
 @_inlined
 def tokens_of(s, law, value):
-    return max(1, min(int(s.laws[law, L.limit]), int(value + 0.5)))
+    return max(1, min(s.kinds[law, K.limit], int(value + 0.5)))
 
 
 # ---- heaps and trees ----
+#
+# Whoever waits has a mark: a time, a clock's reading or a number of rollouts. None is negative, so the bits of a mark
+# rise with it: heaps and trees keep (bits of the mark, who) in two words, which compare as one number of 128 bits (in
+# the functions here `mark` is those bits). Which of two is smaller is a coin toss, and of numbers in words LLVM makes
+# a conditional move, not a branch.
 
 
-_ZERO, _ONE, _TWO, _THREE = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
-"""Indices without a sign: numba adds no code for negative ones."""
+_ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
+"""Indices without a sign, for numba adds code for negative ones."""
+_FAR, _NEAR, _NEXT = np.uint64(511), np.uint64(127), np.uint64(15)
+"""Last nodes of the rounds that leave 256, 64 and 8 of a tournament's players."""
+_FETCHED = 16 * LINE
+"""Words of a heap that are fetched ahead: its six upper levels."""
+INF_BITS = int(np.float64(inf).view(np.int64))
+
+
+@_inlined
+def bits_of(mark):
+    return np.float64(mark).view(np.int64)
+
+
+@_inlined
+def mark_of(bits):
+    return np.int64(bits).view(np.float64)
 
 
 @_inlined
 def sift(rows, e, size, mark, who):
-    """Put (mark, who) into the hole at the root of a heap of `size`: the hole sinks to a leaf, the new one rises.
-    Which child is smaller is a coin toss: it is added, not branched on."""
+    """Put (mark, who) into the hole at the root of a heap of `size`: the hole sinks to a leaf, the new one rises."""
     e, size = np.uint64(e), np.uint64(size)
     i, child = _ZERO, _ONE
     while child + _ONE < size:
-        at = _TWO * child
-        a, b = rows[e, at], rows[e, at + _TWO]
-        ids = rows[e, at + _THREE] < rows[e, at + _ONE]
-        at += _TWO * np.uint64((b < a) | ((b == a) & ids))
-        rows[e, _TWO * i] = rows[e, at]
-        rows[e, _TWO * i + _ONE] = rows[e, at + _ONE]
-        i = at >> _ONE
-        child = at + _ONE
+        a, b = _TWO * child, _TWO * child + _TWO
+        child += np.uint64(sooner(rows[e, b], rows[e, b + _ONE], rows[e, a], rows[e, a + _ONE]))
+        rows[e, _TWO * i] = rows[e, _TWO * child]
+        rows[e, _TWO * i + _ONE] = rows[e, _TWO * child + _ONE]
+        i = child
+        child = _TWO * child + _ONE
     if child < size:
         rows[e, _TWO * i] = rows[e, _TWO * child]
         rows[e, _TWO * i + _ONE] = rows[e, _TWO * child + _ONE]
@@ -403,31 +616,67 @@ def rise(rows, e, i, mark, who):
     e, i = np.uint64(e), np.uint64(i)
     while i > _ZERO:
         parent = (i - _ONE) >> _ONE
-        above = rows[e, _TWO * parent]
-        if above < mark or (above == mark and rows[e, _TWO * parent + _ONE] < who):
+        above, owner = rows[e, _TWO * parent], rows[e, _TWO * parent + _ONE]
+        if sooner(above, owner, mark, who):
             break
         rows[e, _TWO * i] = above
-        rows[e, _TWO * i + _ONE] = rows[e, _TWO * parent + _ONE]
+        rows[e, _TWO * i + _ONE] = owner
         i = parent
     rows[e, _TWO * i] = mark
     rows[e, _TWO * i + _ONE] = who
 
 
 @_inlined
-def replay(tree, leaf, value):
-    """One leaf's value changed: play its matches again, without branches. The left (lower id) wins a tie."""
-    node = np.uint64(tree.shape[0] >> 2) + np.uint64(leaf)
-    who = float(leaf)
-    tree[_TWO * node] = value
-    while node > _ONE:
+def climb(tree, node, mark, who, last):
+    """Play the matches of a node's winner again, until the round that ends with node `last` (1: to the root). The lower
+    number wins a tie. Returns the node reached, and the mark and number of its winner."""
+    while node > last:
         other = node ^ _ONE
         rival, stranger = tree[_TWO * other], tree[_TWO * other + _ONE]
-        beaten = (rival < value) | ((rival == value) & (other < node))
-        value = rival if beaten else value
+        beaten = sooner(rival, stranger, mark, who)
+        mark = rival if beaten else mark
         who = stranger if beaten else who
         node >>= _ONE
-        tree[_TWO * node] = value
+        tree[_TWO * node] = mark
         tree[_TWO * node + _ONE] = who
+    return node, mark, who
+
+
+@_inlined
+def leaf_of(tree, leaf, mark):
+    node = np.uint64(tree.shape[0] >> 2) + np.uint64(leaf)
+    tree[_TWO * node] = mark
+    return node
+
+
+@_inlined
+def replay(tree, leaf, mark):
+    """One leaf's mark changed."""
+    climb(tree, leaf_of(tree, leaf, mark), mark, np.int64(leaf), _ONE)
+
+
+@_inlined
+def schedule(s, e, at):
+    """The engine's next event is at this time: who is the soonest of all now?
+
+    The state of many engines is larger than the caches near the processor, and an event reads its engine, heap,
+    rollout and group one after the other. But whoever comes to the fore among 1/256 of the engines will be the next of
+    these, as will later, among 1/64 and 1/8 of all. So each of these rounds fetches what the round before has shown
+    the way to. (A heap without residents names a rollout of old, which does no harm.)"""
+    mark, who = bits_of(at), np.int64(e)
+    node = leaf_of(s.tree, e, mark)
+    if node > _NEAR:
+        node, mark, who = climb(s.tree, node, mark, who, _FAR)
+        prefetch(s.clocks, who, 0)
+        for column in range(0, min(_FETCHED, s.heap.shape[1]), LINE):
+            prefetch(s.heap, who, column)
+        node, mark, who = climb(s.tree, node, mark, who, _NEAR)
+        prefetch(s.rollouts, s.heap[who, 1], 0)
+        node, mark, who = climb(s.tree, node, mark, who, _NEXT)
+        g = s.rollouts[s.heap[who, 1], R.group]
+        prefetch(s.groups, g, 0)
+        prefetch(s.marks, g, 0)
+    climb(s.tree, node, mark, who, _ONE)
 
 
 # ---- engines ----
@@ -443,7 +692,7 @@ def decoding(s, e):
         slots = s.counts[C.slots]
         context += max(0, slots - b) * s.rates[P.tenant_tokens]
         b = max(b, slots)
-    return (s.step_s[b] + s.rates[P.per_context_token_s] * context) * s.slowness[e] + s.clocks[e, F.tax]
+    return (s.step_s[b] + s.rates[P.per_context_token_s] * context) * s.slowness[e] + s.clocks_wide[e, FW.tax]
 
 
 @_called
@@ -520,8 +769,9 @@ def advance_wide(s, e, now):
 @_called
 def make_room(s, e):
     """Residents push out paused contexts, the longest paused first."""
-    while s.clocks[e, F.cached] > 0.0 and s.clocks[e, F.context] + s.clocks[e, F.cached] > s.rates[P.kv_tokens]:
-        uncache(s, s.engines[e, E.cached_head])
+    room = s.rates[P.kv_tokens]
+    while s.clocks_wide[e, FW.cached] > 0.0 and s.clocks[e, F.context] + s.clocks_wide[e, FW.cached] > room:
+        uncache(s, s.engines_wide[e, EW.cached_head])
 
 
 @_called
@@ -530,18 +780,18 @@ def expect(s, e):
     b = s.engines[e, E.residents]
     departs = inf
     if b > 0:
-        d = s.heap[e, 0] - s.clocks[e, F.clock]
+        d = mark_of(s.heap[e, 0]) - s.clocks[e, F.clock]
         each, growth = pace(s, e)
-        s.engines[e, E.overflowing] = 0
+        s.engines_wide[e, EW.overflowing] = 0
         room = s.rates[P.kv_tokens] - s.clocks[e, F.context]
         if room < b * d:
-            s.engines[e, E.overflowing] = 1
+            s.engines_wide[e, EW.overflowing] = 1
             d = max(0.0, room / b)
         if growth > 0.0:
             each += 0.5 * growth * d
         departs = s.clocks[e, F.resume] + each * max(0.0, d)
     s.clocks[e, F.departs] = departs
-    replay(s.tree, e, min(departs, s.clocks[e, F.returns]))
+    schedule(s, e, min(departs, s.clocks[e, F.returns]))
 
 
 @_inlined
@@ -553,7 +803,7 @@ def touch(s, e, wide):
     b = s.engines[e, E.residents]
     departs = inf
     if b > 0:
-        d = s.heap[e, 0] - s.clocks[e, F.clock]
+        d = mark_of(s.heap[e, 0]) - s.clocks[e, F.clock]
         m = s.rates[P.per_context_token_s]
         each = s.step_s[b]
         if m > 0.0:
@@ -561,7 +811,7 @@ def touch(s, e, wide):
             each += 0.5 * m * b * d
         departs = s.clocks[e, F.resume] + each * d
     s.clocks[e, F.departs] = departs
-    replay(s.tree, e, min(departs, s.clocks[e, F.returns]))
+    schedule(s, e, min(departs, s.clocks[e, F.returns]))
 
 
 @_called
@@ -594,15 +844,15 @@ def join(s, e, r):
     s.times[r, T.entered] = s.x[X.now]
     if s.n[N.hole] == e:
         s.n[N.hole] = -1
-        sift(s.heap, e, size + 1, mark, float(r))
+        sift(s.heap, e, size + 1, bits_of(mark), r)
     else:
-        rise(s.heap, e, size, mark, float(r))
+        rise(s.heap, e, size, bits_of(mark), r)
 
 
 @_called
 def join_wide(s, e, r):
     prefill(s, e, r)
-    s.rollouts[r, R.state] = RESIDENT
+    s.rollouts_wide[r, RW.state] = RESIDENT
     join(s, e, r)
     make_room(s, e)
 
@@ -611,30 +861,30 @@ def join_wide(s, e, r):
 def prefill(s, e, r):
     """What of the context is not in the cache is computed: the engine stops for it, or (chunked) every token of this
     turn carries its share of it, so that nobody stops and the work is the same."""
-    cached = s.rollouts[r, R.cached]
+    cached = s.rollouts_wide[r, RW.cached]
     uncached = s.rollouts[r, R.context] - cached
     if cached > 0:
         uncache(s, r)
     s.n[N.prefilled_tokens] += uncached
     s.n[N.prefix_tokens] += cached
-    s.times[r, T.tax] = 0.0
+    s.times_wide[r, TW.tax] = 0.0
     seconds = uncached * s.rates[P.prefill_s_per_token] * s.slowness[e]
     if seconds <= 0.0:
         return
     if s.counts[C.chunked]:
-        s.times[r, T.tax] = seconds / s.rollouts[r, R.tokens]
-        s.clocks[e, F.tax] += s.times[r, T.tax]
+        s.times_wide[r, TW.tax] = seconds / s.rollouts[r, R.tokens]
+        s.clocks_wide[e, FW.tax] += s.times_wide[r, TW.tax]
     else:
         stall(s, e, seconds)
 
 
-@_called
+@_inlined
 def stand_still(s, e, wide):
     """An empty engine's clock goes back to 0."""
     s.clocks[e, F.context] = 0.0
     s.clocks[e, F.clock] = 0.0
     if wide is not None:
-        s.clocks[e, F.tax] = 0.0
+        s.clocks_wide[e, FW.tax] = 0.0
 
 
 @_called
@@ -654,15 +904,15 @@ def rebase(s, e):
     """Set the clock back to 0, so that its last bits stay below a millionth of a token."""
     base = s.clocks[e, F.clock]
     for i in range(s.engines[e, E.residents]):
-        s.heap[e, 2 * i] -= base
+        s.heap[e, 2 * i] = bits_of(mark_of(s.heap[e, 2 * i]) - base)
     s.clocks[e, F.clock] = 0.0
 
 
 @_called
 def has_room(s, e, r):
     """Whether the engine can admit this rollout now."""
-    taken = s.engines[e, E.residents] + s.engines[e, E.reserved]
-    if s.engines[e, E.draining] or taken >= s.counts[C.slots]:
+    taken = s.engines[e, E.residents] + s.engines_wide[e, EW.reserved]
+    if s.engines_wide[e, EW.draining] or taken >= s.counts[C.slots]:
         return False
     needed = s.clocks[e, F.context] + s.rollouts[r, R.context]
     if taken > 0:
@@ -685,7 +935,7 @@ def queue_up(s, e, r):
     s.n[N.queued] += 1
 
 
-@_called
+@_inlined
 def arrive(s, e, r, wide):
     """A rollout wants the engine: into a free slot, else to the end of the queue."""
     if wide is not None:
@@ -704,7 +954,7 @@ def arrive_wide(s, e, r):
     if s.engines[e, E.queued] == 0 and has_room(s, e, r):
         join_wide(s, e, r)
         return
-    s.rollouts[r, R.state] = QUEUED
+    s.rollouts_wide[r, RW.state] = QUEUED
     queue_up(s, e, r)
 
 
@@ -718,7 +968,7 @@ def next_in_line(s, e):
     return r
 
 
-@_called
+@_inlined
 def admit(s, e, wide):
     """From the head of the engine's queue, while there is room."""
     if wide is not None:
@@ -732,7 +982,7 @@ def admit(s, e, wide):
 def admit_wide(s, e):
     while s.engines[e, E.queued] > 0 and has_room(s, e, s.engines[e, E.queue_head]):
         r = next_in_line(s, e)
-        if s.rollouts[r, R.state] == HELD:
+        if s.rollouts_wide[r, RW.state] == HELD:
             from_pool(s, e, r)
         else:
             join_wide(s, e, r)
@@ -745,8 +995,8 @@ def leave_engine_for(s, e, r, seconds):
     s.engines[e, E.outside] = size + 1
     s.n[N.outside] += 1
     s.times[r, T.entered] = s.x[X.now]
-    rise(s.outs, e, size, s.x[X.now] + seconds, float(r))
-    s.clocks[e, F.returns] = s.outs[e, 0]
+    rise(s.outs, e, size, bits_of(s.x[X.now] + seconds), r)
+    s.clocks[e, F.returns] = mark_of(s.outs[e, 0])
 
 
 # ---- beyond the core: lists, KV cache, prefill pool, sandboxes, verifier ----
@@ -818,9 +1068,9 @@ def remove(rows, e, size, who):
     mark, moved = rows[e, 2 * last], rows[e, 2 * last + 1]
     child = 2 * i + 1
     while child < last:
-        if child + 1 < last:
-            a, b = rows[e, 2 * child], rows[e, 2 * child + 2]
-            child += int(b < a or (b == a and rows[e, 2 * child + 3] < rows[e, 2 * child + 1]))
+        a, b = 2 * child, 2 * child + 2
+        if child + 1 < last and sooner(rows[e, b], rows[e, b + 1], rows[e, a], rows[e, a + 1]):
+            child += 1
         rows[e, 2 * i] = rows[e, 2 * child]
         rows[e, 2 * i + 1] = rows[e, 2 * child + 1]
         i = child
@@ -832,36 +1082,36 @@ def remove(rows, e, size, who):
 def cache(s, e, r):
     """A paused rollout's context stays in the free part of the KV pool, as the last to be thrown out."""
     if not s.counts[C.prefix_cache]:
-        s.rollouts[r, R.cached] = 0
+        s.rollouts_wide[r, RW.cached] = 0
         return
     context = s.rollouts[r, R.context]
-    s.rollouts[r, R.cached] = context
-    tail = s.engines[e, E.cached_tail] if s.clocks[e, F.cached] > 0.0 else -1
-    s.rollouts[r, R.before] = tail
-    s.rollouts[r, R.link] = -1
+    s.rollouts_wide[r, RW.cached] = context
+    tail = s.engines_wide[e, EW.cached_tail] if s.clocks_wide[e, FW.cached] > 0.0 else -1
+    s.rollouts_wide[r, RW.before] = tail
+    s.rollouts_wide[r, RW.link] = -1
     if tail < 0:
-        s.engines[e, E.cached_head] = r
+        s.engines_wide[e, EW.cached_head] = r
     else:
-        s.rollouts[tail, R.link] = r
-    s.engines[e, E.cached_tail] = r
-    s.clocks[e, F.cached] += context
+        s.rollouts_wide[tail, RW.link] = r
+    s.engines_wide[e, EW.cached_tail] = r
+    s.clocks_wide[e, FW.cached] += context
     make_room(s, e)
 
 
 @_called
 def uncache(s, r):
     """The paused context is no longer kept (or no longer paused)."""
-    e, before, after = s.rollouts[r, R.engine], s.rollouts[r, R.before], s.rollouts[r, R.link]
+    e, before, after = s.rollouts[r, R.engine], s.rollouts_wide[r, RW.before], s.rollouts_wide[r, RW.link]
     if before < 0:
-        s.engines[e, E.cached_head] = after
+        s.engines_wide[e, EW.cached_head] = after
     else:
-        s.rollouts[before, R.link] = after
+        s.rollouts_wide[before, RW.link] = after
     if after < 0:
-        s.engines[e, E.cached_tail] = before
+        s.engines_wide[e, EW.cached_tail] = before
     else:
-        s.rollouts[after, R.before] = before
-    s.clocks[e, F.cached] -= s.rollouts[r, R.cached]
-    s.rollouts[r, R.cached] = 0
+        s.rollouts_wide[after, RW.before] = before
+    s.clocks_wide[e, FW.cached] -= s.rollouts_wide[r, RW.cached]
+    s.rollouts_wide[r, RW.cached] = 0
 
 
 @_called
@@ -869,8 +1119,8 @@ def interrupt(s, e, r, mark):
     """A resident stops before its turn's end. What it has generated becomes context, to be prefilled again."""
     received = s.clocks[e, F.clock] - (mark - s.rollouts[r, R.tokens])
     s.clocks[e, F.context] -= s.rollouts[r, R.context] + received
-    s.clocks[e, F.tax] -= s.times[r, T.tax]
-    s.times[r, T.tax] = 0.0
+    s.clocks_wide[e, FW.tax] -= s.times_wide[r, TW.tax]
+    s.times_wide[r, TW.tax] = 0.0
     done = max(0, min(s.rollouts[r, R.tokens] - 1, int(received)))
     s.rollouts[r, R.context] += done
     s.rollouts[r, R.response] += done
@@ -892,19 +1142,20 @@ def overflow(s, e):
         return
     chosen, worst = 0, inf
     for i in range(b):
-        r = int(s.heap[e, 2 * i + 1])
+        r = s.heap[e, 2 * i + 1]
         key = -s.times[r, T.entered]
         if s.counts[C.shortest_victim]:
-            key = s.rollouts[r, R.response] + s.rollouts[r, R.tokens] - (s.heap[e, 2 * i] - s.clocks[e, F.clock])
+            left = mark_of(s.heap[e, 2 * i]) - s.clocks[e, F.clock]
+            key = s.rollouts[r, R.response] + s.rollouts[r, R.tokens] - left
         if key < worst or (key == worst and s.heap[e, 2 * i + 1] > s.heap[e, 2 * chosen + 1]):
             chosen, worst = i, key
-    r, mark = int(s.heap[e, 2 * chosen + 1]), s.heap[e, 2 * chosen]
-    remove(s.heap, e, b, float(r))
+    r, mark = s.heap[e, 2 * chosen + 1], mark_of(s.heap[e, 2 * chosen])
+    remove(s.heap, e, b, r)
     interrupt(s, e, r, mark)
     s.n[N.preempted] += 1
     if s.n[N.preempted] > THRASH * (s.n[N.turns] + s.n[N.in_flight]):
         s.n[N.stopped] = THRASHING
-    s.rollouts[r, R.state] = QUEUED
+    s.rollouts_wide[r, RW.state] = QUEUED
     s.times[r, T.entered] = s.x[X.now]
     s.rollouts[r, R.next] = s.engines[e, E.queue_head]
     if s.engines[e, E.queued] == 0:
@@ -918,7 +1169,7 @@ def overflow(s, e):
 @_called
 def plan(s, at, what):
     """An event of no engine: `what` is a kind times AGENDA_STEP, plus a number."""
-    rise(s.agenda, 0, s.n[N.planned], at, float(what))
+    rise(s.agenda, 0, s.n[N.planned], bits_of(at), what)
     s.n[N.planned] += 1
 
 
@@ -929,15 +1180,15 @@ def pool_arrive(s, r):
     for p in range(s.counts[C.prefill_engines]):
         if s.pool[p, Q.rollouts] < fewest:
             best, fewest = p, s.pool[p, Q.rollouts]
-    cached = s.rollouts[r, R.cached]
+    cached = s.rollouts_wide[r, RW.cached]
     s.n[N.prefix_tokens] += cached
     s.n[N.prefilled_tokens] += s.rollouts[r, R.context] - cached
-    s.times[r, T.tax] = (s.rollouts[r, R.context] - cached) * s.rates[P.pool_s_per_token]
+    s.times_wide[r, TW.tax] = (s.rollouts[r, R.context] - cached) * s.rates[P.pool_s_per_token]
     if cached > 0:
         uncache(s, r)
-    s.rollouts[r, R.cached] = 0
-    s.rollouts[r, R.state] = POOLED
-    s.rollouts[r, R.link] = best
+    s.rollouts_wide[r, RW.cached] = 0
+    s.rollouts_wide[r, RW.state] = POOLED
+    s.rollouts_wide[r, RW.link] = best
     s.rollouts[r, R.next] = -1
     if s.pool[best, Q.queued] == 0:
         s.pool[best, Q.head] = r
@@ -964,7 +1215,7 @@ def pool_start(s, p):
     s.pool[p, Q.queued] -= 1
     s.pool[p, Q.busy] = r
     s.pool_kv[p, 0] += context
-    s.pool_kv[p, 1] = s.x[X.now] + s.times[r, T.tax]
+    s.pool_kv[p, 1] = s.x[X.now] + s.times_wide[r, TW.tax]
     plan(s, s.pool_kv[p, 1], PREFILLED * AGENDA_STEP + p)
 
 
@@ -983,8 +1234,8 @@ def prefilled(s, p):
     r = s.pool[p, Q.busy]
     s.pool[p, Q.busy] = -1
     e = s.rollouts[r, R.engine]
-    s.times[r, T.tax] = 0.0
-    s.rollouts[r, R.state] = HELD
+    s.times_wide[r, TW.tax] = 0.0
+    s.rollouts_wide[r, RW.state] = HELD
     advance_wide(s, e, s.x[X.now])
     queue_up(s, e, r)
     admit_wide(s, e)
@@ -995,15 +1246,15 @@ def prefilled(s, p):
 @_called
 def from_pool(s, e, r):
     """A decoder takes a prefilled rollout: over the link into a slot that is its own from now on."""
-    p = int(s.rollouts[r, R.link])
+    p = int(s.rollouts_wide[r, RW.link])
     context = s.rollouts[r, R.context]
     seconds = s.rates[P.transfer_base_s] + context * s.rates[P.transfer_s_per_token]
     s.pool[p, Q.rollouts] -= 1
     s.pool_kv[p, 0] -= context
     plan(s, s.x[X.now], POOL_FREE * AGENDA_STEP + p)
     if seconds > 0.0:
-        s.engines[e, E.reserved] += 1
-        s.rollouts[r, R.state] = TRANSFER
+        s.engines_wide[e, EW.reserved] += 1
+        s.rollouts_wide[r, RW.state] = TRANSFER
         leave_engine_for(s, e, r, seconds)
         return
     decode_prefilled(s, e, r)
@@ -1015,16 +1266,16 @@ def decode_prefilled(s, e, r):
     s.n[N.resident] += 1
     s.clocks[e, F.context] += s.rollouts[r, R.context]
     s.times[r, T.entered] = s.x[X.now]
-    s.rollouts[r, R.state] = RESIDENT
+    s.rollouts_wide[r, RW.state] = RESIDENT
     mark = s.clocks[e, F.clock] + s.rollouts[r, R.tokens]
-    rise(s.heap, e, s.engines[e, E.residents] - 1, mark, float(r))
+    rise(s.heap, e, s.engines[e, E.residents] - 1, bits_of(mark), r)
 
 
 @_called
 def want_box(s, r):
     """A sandbox first, from before the first turn to the end."""
-    s.times[r, T.box] = s.x[X.now]
-    s.rollouts[r, R.state] = BOX_QUEUE
+    s.times_wide[r, TW.box] = s.x[X.now]
+    s.rollouts_wide[r, RW.state] = BOX_QUEUE
     append(s, N.box_head, r)
     start_boxes(s)
 
@@ -1039,7 +1290,7 @@ def start_boxes(s):
         s.n[N.boxes_live] += 1
         s.n[N.boxes_starting] += 1
         s.n[N.boxes_started] += 1
-        s.rollouts[r, R.flags] |= HOLDS_BOX
+        s.rollouts_wide[r, RW.flags] |= HOLDS_BOX
         over = max(0.0, pressing / quota - 1.0)
         seconds = s.rates[P.sandbox_start_s] * (1.0 + s.rates[P.sandbox_overload_factor] * over)
         chance = s.rates[P.sandbox_failure_frac]
@@ -1049,10 +1300,10 @@ def start_boxes(s):
             seconds, chance = s.rates[P.sandbox_timeout_s], 1.0
         group = s.groups[s.rollouts[r, R.group], G.id]
         if uniform(s.n[N.key], SANDBOX, group, s.rollouts[r, R.draw], 0) < chance:
-            s.rollouts[r, R.flags] |= BOX_FAILS
+            s.rollouts_wide[r, RW.flags] |= BOX_FAILS
         begin = max(s.x[X.now], s.x[X.next_start])
         s.x[X.next_start] = begin + s.rates[P.sandbox_start_gap_s]
-        s.rollouts[r, R.state] = STARTING
+        s.rollouts_wide[r, RW.state] = STARTING
         e = s.rollouts[r, R.engine]
         leave_engine_for(s, e, r, begin - s.x[X.now] + seconds)
         touch_outside(s, e)
@@ -1061,21 +1312,21 @@ def start_boxes(s):
 @_called
 def touch_outside(s, e):
     """Only the engine's next return changed."""
-    replay(s.tree, e, min(s.clocks[e, F.departs], s.clocks[e, F.returns]))
+    schedule(s, e, min(s.clocks[e, F.departs], s.clocks[e, F.returns]))
 
 
 @_called
 def release_box(s, r):
     """The rollout is over. A leaked sandbox goes on counting against the quota until its lifetime is over."""
-    flags = s.rollouts[r, R.flags]
+    flags = s.rollouts_wide[r, RW.flags]
     if not flags & HOLDS_BOX:
         return
-    s.rollouts[r, R.flags] = flags & ~(HOLDS_BOX | BOX_FAILS)
+    s.rollouts_wide[r, RW.flags] = flags & ~(HOLDS_BOX | BOX_FAILS)
     group = s.groups[s.rollouts[r, R.group], G.id]
     leak = s.rates[P.sandbox_leak_frac]
     if leak > 0.0 and uniform(s.n[N.key], LEAK, group, s.rollouts[r, R.draw], 0) < leak:
         s.n[N.boxes_leaked] += 1
-        over_at = s.times[r, T.box] + s.rates[P.sandbox_lifetime_s]
+        over_at = s.times_wide[r, TW.box] + s.rates[P.sandbox_lifetime_s]
         if s.counts[C.sandbox_limit] < NEVER and s.rates[P.sandbox_lifetime_s] < NEVER:
             plan(s, max(s.x[X.now], over_at), BOX_GONE * AGENDA_STEP)
         return
@@ -1085,7 +1336,7 @@ def release_box(s, r):
 
 @_called
 def want_verifier(s, r):
-    s.rollouts[r, R.state] = JUDGE_QUEUE
+    s.rollouts_wide[r, RW.state] = JUDGE_QUEUE
     append(s, N.judge_head, r)
     start_verifying(s)
 
@@ -1095,7 +1346,7 @@ def start_verifying(s):
     while s.n[N.judges_waiting] > 0 and s.n[N.judging] < s.counts[C.verifier_limit]:
         r = take(s, N.judge_head)
         s.n[N.judging] += 1
-        s.rollouts[r, R.state] = VERIFYING
+        s.rollouts_wide[r, RW.state] = VERIFYING
         e = s.rollouts[r, R.engine]
         leave_engine_for(s, e, r, s.rates[P.verifier_s])
         touch_outside(s, e)
@@ -1104,31 +1355,31 @@ def start_verifying(s):
 @_called
 def pull_out(s, r):
     """Take a rollout in flight out of wherever it is."""
-    e, state = s.rollouts[r, R.engine], s.rollouts[r, R.state]
+    e, state = s.rollouts[r, R.engine], s.rollouts_wide[r, RW.state]
     now = s.x[X.now]
     advance_wide(s, e, now)
     if state == RESIDENT:
         i = 0
         while s.heap[e, 2 * i + 1] != r:
             i += 1
-        mark = s.heap[e, 2 * i]
-        remove(s.heap, e, s.engines[e, E.residents], float(r))
+        mark = mark_of(s.heap[e, 2 * i])
+        remove(s.heap, e, s.engines[e, E.residents], r)
         interrupt(s, e, r, mark)
-        if s.engines[e, E.draining]:
+        if s.engines_wide[e, EW.draining]:
             drained(s, e)
     elif state == QUEUED or state == HELD:
         strike_queue(s, e, r)
         if state == HELD:
-            pool_leave(s, s.rollouts[r, R.link], r)
+            pool_leave(s, s.rollouts_wide[r, RW.link], r)
     elif state == BOX_QUEUE:
         strike(s, N.box_head, r)
     elif state == JUDGE_QUEUE:
         strike(s, N.judge_head, r)
     elif state == POOLED:
-        pull_from_pool(s, s.rollouts[r, R.link], r)
+        pull_from_pool(s, s.rollouts_wide[r, RW.link], r)
     else:
         pull_from_outside(s, e, r, state)
-    if s.rollouts[r, R.cached] > 0:
+    if s.rollouts_wide[r, RW.cached] > 0:
         uncache(s, r)
     forget(s, r)
     admit_wide(s, e)
@@ -1138,15 +1389,15 @@ def pull_out(s, r):
 @_called
 def pull_from_outside(s, e, r, state):
     size = s.engines[e, E.outside]
-    remove(s.outs, e, size, float(r))
+    remove(s.outs, e, size, r)
     s.engines[e, E.outside] = size - 1
     s.n[N.outside] -= 1
     s.x[X.outside_s] += s.x[X.now] - s.times[r, T.entered]
-    s.clocks[e, F.returns] = s.outs[e, 0] if size > 1 else inf
+    s.clocks[e, F.returns] = mark_of(s.outs[e, 0]) if size > 1 else inf
     if state == STARTING:
         s.n[N.boxes_starting] -= 1
     elif state == TRANSFER:
-        s.engines[e, E.reserved] -= 1
+        s.engines_wide[e, EW.reserved] -= 1
     elif state == VERIFYING:
         s.n[N.judging] -= 1
         start_verifying(s)
@@ -1197,16 +1448,16 @@ def attempt(s, r):
     group = s.rollouts[r, R.group]
     for turn in range(s.rollouts[r, R.turn] + 1, s.rollouts[r, R.turns]):
         share = uniform(s.n[N.key], RESPONSE, s.groups[group, G.id], s.rollouts[r, R.draw], turn)
-        value = drawn(s, RESPONSE_LAW, share, s.marks[group, H.score]) * s.marks[group, H.factor]
+        value = drawn(s, RESPONSE_LAW, share, s.traits[group, H.score]) * s.traits[group, H.factor]
         s.n[N.attempted_response] += tokens_of(s, RESPONSE_LAW, value)
     share = uniform(s.n[N.key], REWARD, s.groups[group, G.id], s.rollouts[r, R.draw], 0)
-    s.n[N.attempted_solved] += int(share < s.marks[group, H.solve_rate])
+    s.n[N.attempted_solved] += int(share < s.traits[group, H.solve_rate])
 
 
 @_called
 def give_up(s, r):
     """An oversampled rollout is not needed any more."""
-    if s.rollouts[r, R.state] == PAUSED:
+    if s.rollouts_wide[r, RW.state] == PAUSED:
         strike(s, N.again_head, r)
     else:
         pull_out(s, r)
@@ -1222,8 +1473,8 @@ def pause(s, r):
     """Stop a rollout; it is resumed later, first of all, on any engine."""
     pull_out(s, r)
     release_box(s, r)
-    s.rollouts[r, R.state] = PAUSED
-    s.rollouts[r, R.flags] |= RESUMED
+    s.rollouts_wide[r, RW.state] = PAUSED
+    s.rollouts_wide[r, RW.flags] |= RESUMED
     append(s, N.again_head, r)
 
 
@@ -1235,8 +1486,8 @@ def anew(s, r):
     if s.rollouts[r, R.draw] // ATTEMPT_STEP > MOST_ATTEMPTS:
         s.n[N.stopped] = ALWAYS_FAILS
     s.rollouts[r, R.turn] = -1
-    s.rollouts[r, R.cached] = 0
-    s.rollouts[r, R.state] = PAUSED
+    s.rollouts_wide[r, RW.cached] = 0
+    s.rollouts_wide[r, RW.state] = PAUSED
     append(s, N.again_head, r)
 
 
@@ -1254,7 +1505,7 @@ def drained(s, e):
     if s.engines[e, E.residents] > 0:
         return
     if s.counts[C.rolling]:
-        s.engines[e, E.draining] = 0
+        s.engines_wide[e, EW.draining] = 0
         stall(s, e, s.rates[P.sync_s])
         return
     if s.n[N.resident] > 0 or not s.n[N.draining]:
@@ -1262,7 +1513,7 @@ def drained(s, e):
     s.n[N.draining] = 0
     s.n[N.version] += 1
     for other in range(s.engines.shape[0]):
-        s.engines[other, E.draining] = 0
+        s.engines_wide[other, EW.draining] = 0
         advance_wide(s, other, s.x[X.now])
         s.clocks[other, F.resume] = max(s.clocks[other, F.resume], s.x[X.now]) + s.rates[P.sync_s]
     for other in range(s.engines.shape[0]):
@@ -1307,6 +1558,9 @@ def may_open(s, wide):
 def open_group(s, wide):
     s.n[N.free_groups] -= 1
     g = s.free_groups[s.n[N.free_groups]]
+    following = s.free_groups[max(0, s.n[N.free_groups] - 1)]
+    prefetch(s.groups, following, 0)
+    prefetch(s.versions, following, 0)
     gid = s.n[N.next_group]
     s.n[N.next_group] = gid + 1
     s.n[N.open_group] = g
@@ -1322,18 +1576,18 @@ def open_group(s, wide):
     if s.laws[RESPONSE_LAW, L.root_shared] > 0.0:
         score = normal_quantile(uniform(key, SHARED_LENGTH, gid, 0, 0))
         factor = exp(s.laws[RESPONSE_LAW, L.shared_sigma] * score)
-    s.marks[g, H.score], s.marks[g, H.factor], s.marks[g, H.opened] = score, factor, s.x[X.now]
+    s.traits[g, H.score], s.traits[g, H.factor], s.marks[g, M.opened] = score, factor, s.x[X.now]
     share = uniform(key, SOLVE_RATE, gid, 0, 0)
     if wide is not None:
         share = open_wide(s, g, score, share)
     place = share * CELLS
     cell = int(place)
     low = s.tables[SOLVE_LAW, cell]
-    s.marks[g, H.solve_rate] = low + (place - cell) * (s.tables[SOLVE_LAW, cell + 1] - low)
+    s.traits[g, H.solve_rate] = low + (place - cell) * (s.tables[SOLVE_LAW, cell + 1] - low)
     value = s.laws[PROMPT_LAW, L.mean]
-    if s.laws[PROMPT_LAW, L.kind] != FIXED:
+    if s.kinds[PROMPT_LAW, K.kind] != FIXED:
         value = quantile(s, PROMPT_LAW, uniform(key, PROMPT, gid, 0, 0))
-    row[G.prompt_tokens] = min(int(s.laws[PROMPT_LAW, L.limit]), int(value + 0.5))
+    row[G.prompt_tokens] = min(s.kinds[PROMPT_LAW, K.limit], int(value + 0.5))
 
 
 @_called
@@ -1341,8 +1595,8 @@ def open_wide(s, g, score, share):
     """Rounds, order, per-publication count; returns the share that the solve rate is drawn with."""
     row = s.groups[g]
     row[G.target] = max(row[G.size], s.counts[C.members_started])
-    row[G.state] = OPEN
-    row[G.resumed] = 0
+    s.groups_wide[g, GW.state] = OPEN
+    s.groups_wide[g, GW.resumed] = 0
     for member in range(row[G.target]):
         s.members[g, member] = -1
     s.n[N.opened_since_sync] += 1
@@ -1350,10 +1604,10 @@ def open_wide(s, g, score, share):
         if s.n[N.round_opened] >= s.counts[C.round_groups]:
             next_round(s)
         s.n[N.round_opened] += 1
-        row[G.round] = s.n[N.round]
+        s.groups_wide[g, GW.round] = s.n[N.round]
     if s.counts[C.in_order]:
         s.order[s.n[N.order_tail] % s.order.shape[0]] = g
-        row[G.place] = s.n[N.order_tail]
+        s.groups_wide[g, GW.place] = s.n[N.order_tail]
         s.n[N.order_tail] += 1
     rho = s.rates[P.length_correlation]
     if rho == 0.0:
@@ -1372,9 +1626,9 @@ def next_round(s):
 def draw_turn(s, r, g, turn, wide):
     """Tokens of the next turn; a context that would grow too long is cut there and ends the rollout."""
     value = s.laws[RESPONSE_LAW, L.mean]
-    if s.laws[RESPONSE_LAW, L.kind] != FIXED:
+    if s.kinds[RESPONSE_LAW, K.kind] != FIXED:
         share = uniform(s.n[N.key], RESPONSE, s.groups[g, G.id], s.rollouts[r, R.draw], turn)
-        value = drawn(s, RESPONSE_LAW, share, s.marks[g, H.score]) * s.marks[g, H.factor]
+        value = drawn(s, RESPONSE_LAW, share, s.traits[g, H.score]) * s.traits[g, H.factor]
     tokens = tokens_of(s, RESPONSE_LAW, value)
     if int(value + 0.5) > tokens:
         s.n[N.truncated] += 1
@@ -1402,12 +1656,12 @@ def cut_short(s, r, g, turn, tokens):
         if uniform(s.n[N.key], PRUNING, gid, draw, 0) < s.rates[P.prune_frac]:
             tokens = max(1, s.counts[C.prune_tokens] - spent)
             s.rollouts[r, R.turns] = turn + 1
-            s.rollouts[r, R.flags] |= PRUNED
+            s.rollouts_wide[r, RW.flags] |= PRUNED
     if s.rates[P.failure_frac] > 0.0 and uniform(s.n[N.key], FAILURE, gid, draw, 0) < s.rates[P.failure_frac]:
         point = uniform(s.n[N.key], FAILURE_POINT, gid, draw, 0) * s.rollouts[r, R.turns]
         if turn >= int(point) or turn + 1 >= s.rollouts[r, R.turns]:
             tokens = max(1, int(tokens * (point - int(point))))
-            s.rollouts[r, R.flags] |= DYING
+            s.rollouts_wide[r, RW.flags] |= DYING
     return tokens
 
 
@@ -1415,16 +1669,16 @@ def cut_short(s, r, g, turn, tokens):
 def prepare(s, r, g, member, many_turns, wide):
     """A new attempt of a prompt: its turns and the tokens of the first. R.draw tells attempts apart."""
     s.n[N.dispatched] += 1
-    s.versions[g, member] = s.n[N.version]
-    row = s.rollouts[r]
+    row, version = s.rollouts[r], s.n[N.version]
+    row[R.version] = s.versions[g, member] = version
     row[R.context], row[R.response] = s.groups[g, G.prompt_tokens], 0
     row[R.turns] = 1
-    s.times[r, T.began] = s.x[X.now]
     if wide is not None:
-        row[R.flags], row[R.cached] = 0, 0
+        s.times_wide[r, TW.began] = s.x[X.now]
+        s.rollouts_wide[r, RW.flags], s.rollouts_wide[r, RW.cached] = 0, 0
     if many_turns:
         value = s.laws[TURN_LAW, L.mean]
-        if s.laws[TURN_LAW, L.kind] != FIXED:
+        if s.kinds[TURN_LAW, K.kind] != FIXED:
             value = exact_quantile(s, TURN_LAW, uniform(s.n[N.key], TURNS, s.groups[g, G.id], row[R.draw], 0))
         row[R.turns] = tokens_of(s, TURN_LAW, value)
     if wide is not None:
@@ -1443,9 +1697,9 @@ def route(s, r, wide):
     if e >= 0:
         s.n[N.loose] = -1
     else:
-        e = int(s.loads[3])
+        e = s.loads[3]
         s.engines[e, E.in_flight] += 1
-        replay(s.loads, e, float(s.engines[e, E.in_flight]))
+        replay(s.loads, e, s.engines[e, E.in_flight])
     s.rollouts[r, R.engine] = e
     note(s, DISPATCHED, s.groups[s.rollouts[r, R.group], G.id], s.rollouts[r, R.member], e)
     if wide is not None:
@@ -1526,10 +1780,9 @@ def fill(s, many_turns, wide):
 
 @_inlined
 def unload(s, e):
-    """One rollout fewer is bound to the engine; one that is being removed is never chosen."""
+    """One rollout fewer is bound to the engine."""
     s.engines[e, E.in_flight] -= 1
-    if s.engines[e, E.active]:
-        replay(s.loads, e, float(s.engines[e, E.in_flight]))
+    replay(s.loads, e, s.engines[e, E.in_flight])
 
 
 @_called
@@ -1548,12 +1801,14 @@ def time_bin(seconds):
 def finish_rollout(s, e, r, wide):
     """Reward and bookkeeping of a rollout that came to its end; its group may be complete with it."""
     g = s.rollouts[r, R.group]
-    now = s.x[X.now]
-    seconds = now - s.times[r, T.began]
+    now, began = s.x[X.now], s.times[r, T.dispatched]
+    if wide is not None:
+        began = s.times_wide[r, TW.began]  # earlier, where it was stopped and resumed
+    seconds = now - began
     s.x[X.rollout_s] += seconds
     s.latency[time_bin(seconds)] += 1
     share = uniform(s.n[N.key], REWARD, s.groups[g, G.id], s.rollouts[r, R.draw], 0)
-    solved = int(share < s.marks[g, H.solve_rate])
+    solved = int(share < s.traits[g, H.solve_rate])
     response = s.rollouts[r, R.response]
     row = s.groups[g]
     row[G.done] += 1
@@ -1561,12 +1816,12 @@ def finish_rollout(s, e, r, wide):
     s.n[N.attempted] += 1
     s.n[N.attempted_response] += response
     s.n[N.attempted_solved] += solved
-    s.n[N.spanned] += s.n[N.version] - s.versions[g, s.rollouts[r, R.member]]
+    s.n[N.spanned] += s.n[N.version] - s.rollouts[r, R.version]
     if wide is not None:
         release_box(s, r)
         s.members[g, s.rollouts[r, R.member]] = -1
-        row[G.resumed] += int(s.rollouts[r, R.flags] & RESUMED != 0)
-    if wide is not None and s.rollouts[r, R.flags] & PRUNED:
+        s.groups_wide[g, GW.resumed] += int(s.rollouts_wide[r, RW.flags] & RESUMED != 0)
+    if wide is not None and s.rollouts_wide[r, RW.flags] & PRUNED:
         s.n[N.pruned] += 1
         s.versions[g, s.rollouts[r, R.member]] = NOT_KEPT
     else:
@@ -1579,7 +1834,7 @@ def finish_rollout(s, e, r, wide):
     s.x[X.stint_s] += now - s.times[r, T.dispatched]
     s.free_rollouts[s.n[N.free_rollouts]] = r
     s.n[N.free_rollouts] += 1
-    if wide is None and float(s.engines[e, E.in_flight]) == s.loads[2] and s.engines[e, E.active]:
+    if wide is None and s.engines[e, E.in_flight] == s.loads[2]:
         s.n[N.loose] = e  # now alone with the fewest: the next dispatch comes back here
     else:
         unload(s, e)
@@ -1598,8 +1853,8 @@ def finish_group(s, g, wide):
     s.n[N.finished_groups] += 1
     s.n[N.since_training] += 1
     now = s.x[X.now]
-    s.x[X.group_s] += now - s.marks[g, H.opened]
-    s.marks[g, H.ready] = now
+    s.x[X.group_s] += now - s.marks[g, M.opened]
+    s.marks[g, M.ready] = now
     usable = 0 < row[G.solved] < row[G.kept]
     note(s, GROUP_READY, row[G.id], row[G.solved], row[G.tokens])
     s.n[N.waiting] -= row[G.kept]
@@ -1612,27 +1867,36 @@ def finish_group(s, g, wide):
             remove_group(s, g)
         free_group(s, g)
         return
-    if s.counts[C.plug] == DROP_OLDEST and s.n[N.ring_count] >= s.counts[C.plug_limit]:
-        old = pop_ring(s)
-        s.n[N.dropped] += s.groups[old, G.kept]
-        s.n[N.wip] -= 1
-        if wide is not None:
-            s.groups[old, G.state] = NO_GROUP
-        free_group(s, old)
+    in_order = wide is not None and s.counts[C.in_order]
+    if s.counts[C.plug] == DROP_OLDEST and not in_order and s.n[N.ring_count] >= s.counts[C.plug_limit]:
+        drop(s, pop_ring(s), wide)
     s.n[N.ring_count] += 1
-    s.n[N.peak_ring] = max(s.n[N.peak_ring], s.n[N.ring_count])
     if wide is not None:
-        row[G.state] = READY
+        s.groups_wide[g, GW.state] = READY
         if s.counts[C.in_order]:
             see_order(s)
+            while s.counts[C.plug] == DROP_OLDEST and s.n[N.in_line] > s.counts[C.plug_limit]:
+                drop(s, pop_order(s), wide)
+            s.n[N.peak_ring] = max(s.n[N.peak_ring], s.n[N.in_line])
             count_round(s, g)
             return
+    s.n[N.peak_ring] = max(s.n[N.peak_ring], s.n[N.ring_count])
     place = s.n[N.ring_head] + s.n[N.ring_count] - 1
     if place >= s.ring.shape[0]:
         place -= s.ring.shape[0]
     s.ring[place] = g
     if wide is not None:
         count_round(s, g)
+
+
+@_called
+def drop(s, g, wide):
+    """A full buffer loses its oldest group."""
+    s.n[N.dropped] += s.groups[g, G.kept]
+    s.n[N.wip] -= 1
+    if wide is not None:
+        s.groups_wide[g, GW.state] = NO_GROUP
+    free_group(s, g)
 
 
 @_called
@@ -1652,12 +1916,11 @@ def keep_first(s, g):
 @_called
 def remove_group(s, g):
     """It will not be trained: its place in the order is void, and its round wants another one."""
-    row = s.groups[g]
-    row[G.state] = NO_GROUP
+    s.groups_wide[g, GW.state] = NO_GROUP
     if s.counts[C.in_order]:
-        s.order[row[G.place] % s.order.shape[0]] = -1
+        s.order[s.groups_wide[g, GW.place] % s.order.shape[0]] = -1
         see_order(s)
-    if s.counts[C.round_groups] > 0 and row[G.round] == s.n[N.round]:
+    if s.counts[C.round_groups] > 0 and s.groups_wide[g, GW.round] == s.n[N.round]:
         s.n[N.round_opened] -= 1
 
 
@@ -1667,7 +1930,7 @@ def see_order(s):
     while s.n[N.order_seen] < s.n[N.order_tail]:
         g = s.order[s.n[N.order_seen] % s.order.shape[0]]
         if g >= 0:
-            if s.groups[g, G.state] != READY:
+            if s.groups_wide[g, GW.state] != READY:
                 return
             s.n[N.in_line] += 1
         s.n[N.order_seen] += 1
@@ -1678,7 +1941,7 @@ def count_round(s, g):
     """Once a round has its batch, its other groups are given up, or carried into the next round."""
     if s.counts[C.round_groups] == 0:
         return
-    number = s.groups[g, G.round]
+    number = s.groups_wide[g, GW.round]
     place = number % s.rounds.shape[0]
     s.rounds[place] += 1
     if s.rounds[place] != s.counts[C.batch_groups]:
@@ -1688,7 +1951,7 @@ def count_round(s, g):
     if s.counts[C.plug] == WIP_CAP:
         s.n[N.hold_again] = 1
     for other in range(s.groups.shape[0]):
-        if s.groups[other, G.state] == OPEN and s.groups[other, G.round] == number:
+        if s.groups_wide[other, GW.state] == OPEN and s.groups_wide[other, GW.round] == number:
             if s.counts[C.partial]:
                 carry(s, other)
             else:
@@ -1697,12 +1960,12 @@ def count_round(s, g):
 
 @_called
 def carry(s, g):
-    s.groups[g, G.round] = s.n[N.round]
+    s.groups_wide[g, GW.round] = s.n[N.round]
     s.n[N.round_opened] += 1
     for member in range(s.groups[g, G.started]):
         r = s.members[g, member]
         if r >= 0:
-            state = s.rollouts[r, R.state]
+            state = s.rollouts_wide[r, RW.state]
             if state != PAUSED and state != VERIFYING and state != JUDGE_QUEUE:
                 pause(s, r)
 
@@ -1731,7 +1994,7 @@ def pop_ring(s):
     g = s.ring[head]
     s.n[N.ring_head] = head + 1 if head + 1 < s.ring.shape[0] else 0
     s.n[N.ring_count] -= 1
-    s.x[X.ring_s] += s.x[X.now] - s.marks[g, H.ready]
+    s.x[X.ring_s] += s.x[X.now] - s.marks[g, M.ready]
     return g
 
 
@@ -1744,8 +2007,45 @@ def pop_order(s):
             break
     s.n[N.in_line] -= 1
     s.n[N.ring_count] -= 1
-    s.x[X.ring_s] += s.x[X.now] - s.marks[g, H.ready]
+    s.x[X.ring_s] += s.x[X.now] - s.marks[g, M.ready]
     return g
+
+
+@_called
+def leave_order(s, g, place):
+    """A group whose turn has come leaves the buffer from the middle of the order."""
+    s.order[place % s.order.shape[0]] = -1
+    s.n[N.in_line] -= 1
+    s.n[N.ring_count] -= 1
+    s.x[X.ring_s] += s.x[X.now] - s.marks[g, M.ready]
+
+
+@_called
+def too_old(s, g):
+    """True when its oldest member is older than the bound."""
+    oldest = s.n[N.version]
+    for member in range(s.groups[g, G.started]):
+        if s.versions[g, member] != NOT_KEPT:
+            oldest = min(oldest, s.versions[g, member])
+    return s.n[N.version] - oldest > s.counts[C.staleness_bound]
+
+
+@_called
+def throw_away_stale(s, g):
+    s.n[N.stale] += s.groups[g, G.kept]
+    s.n[N.wip] -= 1
+    remove_group(s, g)
+    free_group(s, g)
+
+
+@_called
+def discard_stale_in_order(s):
+    """The same of the groups whose turn to be trained has come."""
+    for place in range(s.n[N.order_head], s.n[N.order_seen]):
+        g = s.order[place % s.order.shape[0]]
+        if g >= 0 and too_old(s, g):
+            leave_order(s, g, place)
+            throw_away_stale(s, g)
 
 
 @_called
@@ -1753,17 +2053,10 @@ def discard_stale(s):
     """Groups whose oldest member is older than the bound are thrown away; the others keep their order."""
     for _ in range(s.n[N.ring_count]):
         g = pop_ring(s)
-        oldest = s.n[N.version]
-        for member in range(s.groups[g, G.started]):
-            if s.versions[g, member] != NOT_KEPT:
-                oldest = min(oldest, s.versions[g, member])
-        if s.n[N.version] - oldest > s.counts[C.staleness_bound]:
-            s.n[N.stale] += s.groups[g, G.kept]
-            s.n[N.wip] -= 1
-            remove_group(s, g)
-            free_group(s, g)
+        if too_old(s, g):
+            throw_away_stale(s, g)
             continue
-        s.x[X.ring_s] -= s.x[X.now] - s.marks[g, H.ready]
+        s.x[X.ring_s] -= s.x[X.now] - s.marks[g, M.ready]
         place = s.n[N.ring_head] + s.n[N.ring_count]
         s.ring[place - s.ring.shape[0] if place >= s.ring.shape[0] else place] = g
         s.n[N.ring_count] += 1
@@ -1776,6 +2069,8 @@ def discard_stale(s):
 def batch_ready(s, wide):
     if wide is not None:
         if s.counts[C.in_order]:
+            if s.counts[C.plug] == DISCARD_STALE and s.n[N.in_line] >= s.counts[C.batch_groups]:
+                discard_stale_in_order(s)
             return s.n[N.in_line] >= s.counts[C.batch_groups]
         if s.counts[C.plug] == DISCARD_STALE and s.n[N.ring_count] >= s.counts[C.batch_groups]:
             discard_stale(s)
@@ -1794,7 +2089,7 @@ def start_training(s, wide):
             g = pop_ring(s)
         row = s.groups[g]
         tokens += row[G.tokens]
-        s.x[X.queue_age_s] += now - s.marks[g, H.ready]
+        s.x[X.queue_age_s] += now - s.marks[g, M.ready]
         for member in range(row[G.started]):
             age = version - s.versions[g, member]
             if wide is None or age >= 0:
@@ -1806,8 +2101,8 @@ def start_training(s, wide):
         if 0 < row[G.solved] < row[G.kept]:
             s.n[N.useful] += row[G.kept]
         if wide is not None:
-            s.n[N.trained_resumed] += row[G.resumed]
-            row[G.state] = NO_GROUP
+            s.n[N.trained_resumed] += s.groups_wide[g, GW.resumed]
+            s.groups_wide[g, GW.state] = NO_GROUP
         free_group(s, g)
     s.n[N.trained_tokens] += tokens
     s.n[N.since_training] = 0
@@ -1911,8 +2206,8 @@ def take_weights(s, e):
     seconds = s.rates[P.sync_s]
     if not s.counts[C.keeps_kv]:
         seconds += s.clocks[e, F.context] * s.rates[P.prefill_s_per_token] * s.slowness[e]
-        while s.clocks[e, F.cached] > 0.0:
-            uncache(s, s.engines[e, E.cached_head])
+        while s.clocks_wide[e, FW.cached] > 0.0:
+            uncache(s, s.engines_wide[e, EW.cached_head])
     s.clocks[e, F.resume] += seconds
 
 
@@ -1941,7 +2236,7 @@ def start_drain(s):
     else:
         s.n[N.draining] = 1
     for e in range(s.engines.shape[0]):
-        s.engines[e, E.draining] = 1
+        s.engines_wide[e, EW.draining] = 1
     waits = s.counts[C.trainer_waits] and not s.counts[C.rolling]
     if waits:
         s.n[N.phase] = DRAINING
@@ -1958,13 +2253,13 @@ def abort_residents(s, e):
     """Every resident stops: with partial rollout it goes on afterwards, else it starts anew under the new weights."""
     while s.engines[e, E.residents] > 0:
         last = s.engines[e, E.residents] - 1
-        r = int(s.heap[e, 2 * last + 1])
-        interrupt(s, e, r, s.heap[e, 2 * last])
+        r = s.heap[e, 2 * last + 1]
+        interrupt(s, e, r, mark_of(s.heap[e, 2 * last]))
         forget(s, r)
         if s.counts[C.partial]:
             release_box(s, r)
-            s.rollouts[r, R.state] = PAUSED
-            s.rollouts[r, R.flags] |= RESUMED
+            s.rollouts_wide[r, RW.state] = PAUSED
+            s.rollouts_wide[r, RW.flags] |= RESUMED
             append(s, N.again_head, r)
         else:
             s.n[N.aborted] += 1
@@ -1981,23 +2276,23 @@ def engine_event(s, e, many_turns, wide):
     s.n[N.handled] = e
     if s.clocks[e, F.departs] <= s.clocks[e, F.returns]:
         if wide is not None:
-            if s.engines[e, E.overflowing]:
+            if s.engines_wide[e, EW.overflowing]:
                 overflow(s, e)
                 return
         departure(s, e, many_turns, wide)
         admit(s, e, wide)
         return
-    r = int(s.outs[e, 1])
+    r = s.outs[e, 1]
     size = s.engines[e, E.outside] - 1
     s.engines[e, E.outside] = size
     s.n[N.outside] -= 1
     s.x[X.outside_s] += now - s.times[r, T.entered]
     if size > 0:
         sift(s.outs, e, size, s.outs[e, 2 * size], s.outs[e, 2 * size + 1])
-    s.clocks[e, F.returns] = s.outs[e, 0] if size > 0 else inf
+    s.clocks[e, F.returns] = mark_of(s.outs[e, 0]) if size > 0 else inf
     advance(s, e, now, wide)
     if wide is not None:
-        if s.rollouts[r, R.state] != TOOL:
+        if s.rollouts_wide[r, RW.state] != TOOL:
             come_back(s, e, r)
             return
     note(s, RETURNED, s.groups[s.rollouts[r, R.group], G.id], s.rollouts[r, R.member], e)
@@ -2007,11 +2302,11 @@ def engine_event(s, e, many_turns, wide):
 @_called
 def come_back(s, e, r):
     """From a sandbox's start, the verifier, or over the link of a prefill pool."""
-    state = s.rollouts[r, R.state]
+    state = s.rollouts_wide[r, RW.state]
     if state == STARTING:
         s.n[N.boxes_starting] -= 1
-        s.x[X.box_wait_s] += s.x[X.now] - s.times[r, T.box]
-        if s.rollouts[r, R.flags] & BOX_FAILS:
+        s.x[X.box_wait_s] += s.x[X.now] - s.times_wide[r, TW.box]
+        if s.rollouts_wide[r, RW.flags] & BOX_FAILS:
             s.n[N.boxes_failed] += 1
             fail(s, r)
         else:
@@ -2021,21 +2316,21 @@ def come_back(s, e, r):
         start_verifying(s)
         finish_wide(s, e, r)
     else:
-        s.engines[e, E.reserved] -= 1
+        s.engines_wide[e, EW.reserved] -= 1
         decode_prefilled(s, e, r)
 
 
 @_inlined
 def departure(s, e, many_turns, wide):
     now = s.x[X.now]
-    r = int(s.heap[e, 1])
+    r, mark = s.heap[e, 1], mark_of(s.heap[e, 0])
     b = s.engines[e, E.residents]
     if wide is not None:
         if s.counts[C.lockstep] > 1 or s.counts[C.tenant]:
             advance(s, e, now, wide)
-    d = s.heap[e, 0] - s.clocks[e, F.clock]
+    d = mark - s.clocks[e, F.clock]
     account(s, e, b, d, now - s.clocks[e, F.resume])
-    s.clocks[e, F.clock] = s.heap[e, 0]
+    s.clocks[e, F.clock] = mark
     s.clocks[e, F.resume] = now
     tokens = s.rollouts[r, R.tokens]
     context = s.rollouts[r, R.context] + tokens
@@ -2052,15 +2347,15 @@ def departure(s, e, many_turns, wide):
     note(s, TURN_END, s.groups[g, G.id], s.rollouts[r, R.member], e)
     if wide is not None:
         close_hole(s, e)
-        s.clocks[e, F.tax] = max(0.0, s.clocks[e, F.tax] - s.times[r, T.tax]) if b > 1 else 0.0
-        if s.engines[e, E.draining]:
+        s.clocks_wide[e, FW.tax] = max(0.0, s.clocks_wide[e, FW.tax] - s.times_wide[r, TW.tax]) if b > 1 else 0.0
+        if s.engines_wide[e, EW.draining]:
             drained(s, e)
-        if s.rollouts[r, R.flags] & DYING:
+        if s.rollouts_wide[r, RW.flags] & DYING:
             fail(s, r)
             return
     if not many_turns or turn >= s.rollouts[r, R.turns]:
         if wide is not None:
-            if s.counts[C.verified] and not s.rollouts[r, R.flags] & PRUNED:
+            if s.counts[C.verified] and not s.rollouts_wide[r, RW.flags] & PRUNED:
                 want_verifier(s, r)
                 return
             finish_wide(s, e, r)
@@ -2069,12 +2364,12 @@ def departure(s, e, many_turns, wide):
         return
     gid, draw = s.groups[g, G.id], s.rollouts[r, R.draw]
     if wide is not None:
-        s.rollouts[r, R.state] = TOOL
+        s.rollouts_wide[r, RW.state] = TOOL
         cache(s, e, r)
-    if s.laws[TOOL_TOKEN_LAW, L.mean] > 0.0 or s.laws[TOOL_TOKEN_LAW, L.kind] != FIXED:
-        value = drawn(s, TOOL_TOKEN_LAW, uniform(s.n[N.key], TOOL_TOKENS, gid, draw, turn), s.marks[g, H.score])
+    if s.laws[TOOL_TOKEN_LAW, L.mean] > 0.0 or s.kinds[TOOL_TOKEN_LAW, K.kind] != FIXED:
+        value = drawn(s, TOOL_TOKEN_LAW, uniform(s.n[N.key], TOOL_TOKENS, gid, draw, turn), s.traits[g, H.score])
         if s.laws[TOOL_TOKEN_LAW, L.shared_sigma] > 0.0:
-            value *= exp(s.laws[TOOL_TOKEN_LAW, L.shared_sigma] * s.marks[g, H.score])
+            value *= exp(s.laws[TOOL_TOKEN_LAW, L.shared_sigma] * s.traits[g, H.score])
         s.rollouts[r, R.context] = context + tokens_of(s, TOOL_TOKEN_LAW, value)
     if wide is not None:
         draw_turn_wide(s, r, g, turn)
@@ -2087,7 +2382,7 @@ def departure(s, e, many_turns, wide):
 @_called
 def agenda_event(s):
     """An event of no engine."""
-    what = int(s.agenda[0, 1])
+    what = s.agenda[0, 1]
     size = s.n[N.planned] - 1
     s.n[N.planned] = size
     if size > 0:
@@ -2147,12 +2442,12 @@ def _build(many_turns: bool, wide: int | None, stamp: int) -> Compiled:
         while s.n[N.need_room] == 0:
             if s.n[N.step] >= until_step or s.n[N.stopped]:
                 return DONE
-            at, trainer_at = s.tree[2], s.x[X.trainer_at]
+            at, trainer_at = mark_of(s.tree[2]), s.x[X.trainer_at]
             soonest = min(at, trainer_at)
             planned = inf
             if wide is not None:
                 if s.n[N.planned] > 0:
-                    planned = s.agenda[0, 0]
+                    planned = mark_of(s.agenda[0, 0])
                     soonest = min(soonest, planned)
             if soonest > until_s or soonest == inf:
                 if soonest == inf:
@@ -2168,7 +2463,7 @@ def _build(many_turns: bool, wide: int | None, stamp: int) -> Compiled:
             if planned <= soonest:
                 agenda_event(s)
             elif at <= trainer_at:
-                engine_event(s, int(s.tree[3]), many_turns, wide)
+                engine_event(s, s.tree[3], many_turns, wide)
             else:
                 trainer_event(s, wide)
             settle(s, many_turns, wide)
@@ -2196,7 +2491,7 @@ def _touch_all(addresses):
     for e in range(s.engines.shape[0]):
         admit_wide(s, e)
         touch_wide(s, e)
-        replay(s.loads, e, float(s.engines[e, E.in_flight]) if s.engines[e, E.active] else inf)
+        replay(s.loads, e, s.engines[e, E.in_flight])
 
 
 def _stamp() -> int:
@@ -2213,7 +2508,7 @@ def _multi_server(key, arrival_s, service_s, customers, busy, line):
     arrived, served = 0, 0
     next_arrival = -arrival_s * log(uniform(key, ARRIVAL, 0, 0, 0))
     while served < customers:
-        leaves = busy[0, 0] if in_service > 0 else inf
+        leaves = mark_of(busy[0, 0]) if in_service > 0 else inf
         last, now = now, min(next_arrival, leaves)
         area += waiting * (now - last)
         if next_arrival <= leaves:
@@ -2221,7 +2516,7 @@ def _multi_server(key, arrival_s, service_s, customers, busy, line):
             next_arrival = now - arrival_s * log(uniform(key, ARRIVAL, arrived, 0, 0))
             if in_service < servers:
                 end = now - service_s * log(uniform(key, SERVICE, served, 0, 0))
-                rise(busy, 0, in_service, end, float(served))
+                rise(busy, 0, in_service, bits_of(end), served)
                 in_service += 1
                 served += 1
                 continue
@@ -2239,7 +2534,7 @@ def _multi_server(key, arrival_s, service_s, customers, busy, line):
         head = (head + 1) % line.shape[0]
         waiting -= 1
         end = now - service_s * log(uniform(key, SERVICE, served, 0, 0))
-        sift(busy, 0, in_service, end, float(served))
+        sift(busy, 0, in_service, bits_of(end), served)
         served += 1
     return waited / served, area / now
 
@@ -2254,7 +2549,7 @@ MULTI_SERVER = _cached(_multi_server)
 
 def multi_server(servers: int, arrivals_per_s: float, service_s: float, customers: int, seed: int = 0) -> float:
     """Mean wait of an M/M/c queue in seconds, over so many customers (for checks, and for speed against others)."""
-    busy, line = np.zeros((1, 2 * servers + 2)), np.zeros(1 << 20)
+    busy, line = np.zeros((1, 2 * servers + 2), np.int64), np.zeros(1 << 20)
     key = np.uint64(streams.seed_key(seed)).astype(np.int64)
     return float(MULTI_SERVER(key, 1.0 / arrivals_per_s, service_s, customers, busy, line)[0])
 
@@ -2262,44 +2557,34 @@ def multi_server(servers: int, arrivals_per_s: float, service_s: float, customer
 # ---- arrays ----
 
 
-def _tree(leaves: int) -> Any:
+def _tree(leaves: int, unused: int) -> Any:
     width = 1
     while width < max(2, leaves):
         width *= 2
-    tree = np.full(4 * width, inf)
+    tree = np.full(4 * width, unused)
     tree[2 * width + 1 :: 2] = np.arange(width)
     return tree
 
 
-def _law_rows(made: Parameters) -> tuple[Any, Any, Any]:
+def _law_rows(made: Parameters) -> dict[str, Any]:
     listed = [getattr(made.laws, f.name) for f in fields(made.laws)]
     most = max(1, *(len(law.pairs) for law in listed))
-    rows, pairs = np.zeros((len(listed), len(L))), np.zeros((len(listed), 2 * most))
+    rows, kinds = np.zeros((len(listed), len(L))), np.zeros((len(listed), len(K)), np.int64)
+    pairs = np.zeros((len(listed), 2 * most))
     for i, law in enumerate(listed):
         roots = (sqrt(law.shared_frac), sqrt(1.0 - law.shared_frac))
-        rows[i] = (
-            law.kind,
-            law.mean,
-            law.location,
-            law.own_sigma,
-            law.shared_sigma,
-            *roots,
-            float(law.limit),
-            len(law.pairs),
-        )
+        rows[i] = (law.mean, law.location, law.own_sigma, law.shared_sigma, *roots)
+        kinds[i] = (law.kind, law.limit, len(law.pairs))
         for j, pair in enumerate(law.pairs):
             pairs[i, 2 * j : 2 * j + 2] = pair
-    return rows, np.array([law.table for law in listed]), pairs
+    return {"laws": rows, "kinds": kinds, "tables": np.array([law.table for law in listed]), "pairs": pairs}
 
 
 def _parameter_arrays(made: Parameters) -> dict[str, Any]:
-    rows, tables, pairs = _law_rows(made)
     return {
         "counts": np.array(astuple(made.counts), np.int64),
         "rates": np.array(astuple(made.rates)),
-        "laws": rows,
-        "tables": tables,
-        "pairs": pairs,
+        **_law_rows(made),
         "step_s": np.array(made.step_s),
         "slowness": np.array(made.slowness),
     }
@@ -2310,7 +2595,6 @@ def fresh(made: Parameters, seed: int, trace_rows: int = 0, wide: bool = False) 
     wide = wide or not made.plain
     state = _blank(made, seed, trace_rows, wide)
     state.n[N.wide] = int(wide)
-    state.engines[:, E.active] = 1
     TOUCH_ALL(_handed(state))
     return state
 
@@ -2331,16 +2615,17 @@ def _blank(made: Parameters, seed: int, trace_rows: int = 0, wide: bool = False)
         **_parameter_arrays(made),
         n=n,
         x=x,
-        clocks=_idle_clocks(engines),
-        engines=np.zeros((engines, SHORT_LINE), np.int32),
-        heap=np.zeros((engines, 2 * slots + 2)),
-        outs=np.zeros((engines, 2 * outs)),
-        tree=_tree(engines),
-        loads=_tree(engines),
-        rollouts=np.zeros((rollouts, SHORT_LINE), np.int32),
-        times=np.zeros((rollouts, len(T))),
-        groups=np.zeros((groups, SHORT_LINE), np.int32),
-        marks=np.zeros((groups, len(H))),
+        **_idle_engines(engines),
+        heap=_heaps(engines, slots + 1),
+        outs=_heaps(engines, outs),
+        tree=_tree(engines, INF_BITS),
+        loads=_tree(engines, NEVER),
+        **_two_views("rollouts", "times", _aligned(rollouts, LINE)),
+        rollouts_wide=np.zeros((rollouts, len(RW)), np.int32),
+        times_wide=np.zeros((rollouts, len(TW))),
+        **_two_views("groups", "traits", _aligned(groups, LINE)),
+        groups_wide=np.zeros((groups, len(GW)), np.int32),
+        marks=np.zeros((groups, len(M))),
         versions=np.zeros((groups, counts.members_started), np.int32),
         free_rollouts=np.arange(rollouts - 1, -1, -1),
         free_groups=np.arange(groups - 1, -1, -1),
@@ -2364,7 +2649,7 @@ def _wide_arrays(made: Parameters, groups: int) -> dict[str, Any]:
         "rounds": np.zeros(ROUNDS if groups else 1, np.int64),
         "pool": pool,
         "pool_kv": np.zeros((len(pool), 2)),
-        "agenda": np.zeros((1, 2 * (4 * len(pool) + counts.in_flight_limit + leaks + 16))),
+        "agenda": np.zeros((1, 2 * (4 * len(pool) + counts.in_flight_limit + leaks + 16)), np.int64),
     }
 
 
@@ -2380,18 +2665,45 @@ def _replaced(state: State, **arrays: Any) -> State:
     return _addressed(**{**state._asdict(), **arrays, "addresses": np.zeros_like(state.addresses)})
 
 
-def _idle_clocks(engines: int) -> Any:
-    clocks = np.zeros((engines, LINE))
-    clocks[:, F.departs] = clocks[:, F.returns] = inf
-    return clocks
+def _aligned(rows: int, columns: int, before: int = 0) -> Any:
+    """Rows of 8-byte words, so many words behind the start of a cache line; only its lines are shared, if any."""
+    words = np.zeros(rows * columns + 2 * LINE, np.int64)
+    first = -(words.ctypes.data // 8) % LINE + before
+    return words[first : first + rows * columns].reshape(rows, columns)
+
+
+def _heaps(rows: int, entries: int) -> Any:
+    """Room for so many (mark, who) a row. The root lies alone in the second quarter of a cache line, so that the two
+    children of every node are in one line."""
+    return _aligned(rows, LINE * -(-entries // 4), before=2)
+
+
+def _two_views(shorts: str, reals: str, lines: Any) -> dict[str, Any]:
+    return {shorts: lines.view(np.int32), reals: lines.view(np.float64)}
+
+
+def _idle_engines(engines: int) -> dict[str, Any]:
+    made = _two_views("engines", "clocks", _aligned(engines, LINE))
+    made["clocks"][:, F.departs] = made["clocks"][:, F.returns] = inf
+    rest = {"engines_wide": np.zeros((engines, len(EW)), np.int32), "clocks_wide": np.zeros((engines, len(FW)))}
+    return made | rest
+
+
+def _copied(new: Any, old: Any) -> Any:
+    """Into a larger array, as much as fits."""
+    kept = tuple(slice(0, min(a, b)) for a, b in zip(old.shape, new.shape, strict=True))
+    new[kept] = old[kept]
+    return new
 
 
 def _wider(old: Any, shape: tuple[int, ...], fill: float = 0) -> Any:
     """A copy inside a larger array (or the part that fits)."""
-    new = np.full(shape, fill, old.dtype)
-    kept = tuple(slice(0, min(a, b)) for a, b in zip(old.shape, shape, strict=True))
-    new[kept] = old[kept]
-    return new
+    return _copied(np.full(shape, fill, old.dtype), old)
+
+
+def _longer(lines: Any, rows: int) -> Any:
+    """The same for records of a cache line each."""
+    return _copied(_aligned(rows, LINE), lines.view(np.int64))
 
 
 def _more_free(stack: Any, free: int, old: int, new: int) -> tuple[Any, int]:
@@ -2427,14 +2739,16 @@ def with_room(s: State, wanted: Room) -> State:
     s.n[N.ring_head] = 0
     return _replaced(
         s,
-        groups=_wider(s.groups, (new.groups, SHORT_LINE)),
-        marks=_wider(s.marks, (new.groups, len(H))),
+        **_two_views("groups", "traits", _longer(s.groups, new.groups)),
+        groups_wide=_wider(s.groups_wide, (new.groups, len(GW))),
+        marks=_wider(s.marks, (new.groups, len(M))),
         versions=_wider(s.versions, (new.groups, new.members)),
         members=_wider(s.members, (new.groups if s.n[N.wide] else 1, new.members), -1),
         order=_unrolled(s, new.order),
-        rollouts=_wider(s.rollouts, (new.rollouts, SHORT_LINE)),
-        times=_wider(s.times, (new.rollouts, len(T))),
-        outs=_wider(s.outs, (len(s.outs), 2 * new.outs)),
+        **_two_views("rollouts", "times", _longer(s.rollouts, new.rollouts)),
+        rollouts_wide=_wider(s.rollouts_wide, (new.rollouts, len(RW))),
+        times_wide=_wider(s.times_wide, (new.rollouts, len(TW))),
+        outs=_copied(_heaps(len(s.outs), new.outs), s.outs),
         agenda=_wider(s.agenda, (1, max(s.agenda.shape[1], 4 * new.rollouts))),
         free_groups=free_groups,
         free_rollouts=free_rollouts,
@@ -2492,30 +2806,31 @@ def changed(s: State, made: Parameters) -> State:
     rollouts = max(counts.in_flight_limit, room.rollouts)
     outs = rollouts // counts.engines + 2
     s = with_room(s, room._replace(rollouts=rollouts, members=counts.members_started, outs=outs))
-    s = _with_engines(s, max(counts.engines, len(s.engines)), max(2 * counts.slots + 2, s.heap.shape[1]))
+    s = _with_engines(s, max(counts.engines, len(s.engines)), counts.slots + 1)
     s = _replaced(s, **_parameter_arrays(made))
     most = max(counts.slots, int(s.engines[:, E.residents].max()))
     slope = s.step_s[-1] - s.step_s[-2]
     extra = s.step_s[-1] + max(0.0, slope) * np.arange(1, most + 1 - counts.slots)
     slowness = np.resize(s.slowness, len(s.engines))
     s = _replaced(s, step_s=np.concatenate([s.step_s, extra]), slowness=slowness)
-    s.engines[:, E.active] = np.arange(len(s.engines)) < counts.engines
+    s.engines[:, E.in_flight] %= REMOVED
+    s.engines[counts.engines :, E.in_flight] += REMOVED
     TOUCH_ALL(_handed(s))
     return s
 
 
-def _with_engines(s: State, engines: int, heap_width: int) -> State:
-    clocks = _idle_clocks(engines)
-    clocks[: len(s.clocks)] = s.clocks
-    clocks[len(s.clocks) :, F.resume] = s.x[X.now]
+def _with_engines(s: State, engines: int, slots: int) -> State:
+    new = _idle_engines(engines)
+    for name, array in new.items():
+        _copied(array, getattr(s, name))
+    new["clocks"][len(s.clocks) :, F.resume] = s.x[X.now]
     return _replaced(
         s,
-        clocks=clocks,
-        engines=_wider(s.engines, (engines, SHORT_LINE)),
-        heap=_wider(s.heap, (engines, heap_width)),
-        outs=_wider(s.outs, (engines, s.outs.shape[1])),
-        tree=_tree(engines),
-        loads=_tree(engines),
+        **new,
+        heap=_copied(_heaps(engines, max(slots, s.heap.shape[1] // 2)), s.heap),
+        outs=_copied(_heaps(engines, s.outs.shape[1] // 2), s.outs),
+        tree=_tree(engines, INF_BITS),
+        loads=_tree(engines, NEVER),
     )
 
 
@@ -2525,21 +2840,23 @@ def _widened(s: State, made: Parameters) -> State:
     s = _replaced(s, **_wide_arrays(made, len(s.groups)))
     s = _replaced(s, members=_wider(s.members, (len(s.groups), max(s.versions.shape[1], s.members.shape[1])), -1))
     live, resident, outside, queued = _places(s)
-    s.rollouts[resident, R.state], s.rollouts[outside, R.state], s.rollouts[queued, R.state] = RESIDENT, TOOL, QUEUED
-    s.rollouts[:, R.flags] = s.rollouts[:, R.cached] = 0
+    for where, state in ((resident, RESIDENT), (outside, TOOL), (queued, QUEUED)):
+        s.rollouts_wide[where, RW.state] = state
+    s.rollouts_wide[:, RW.flags] = s.rollouts_wide[:, RW.cached] = 0
+    s.times_wide[:, TW.began] = s.times[:, T.dispatched]
     for r in live:
         s.members[s.rollouts[r, R.group], s.rollouts[r, R.member]] = r
-    s.groups[:, G.state] = OPEN
-    s.groups[s.free_groups[: s.n[N.free_groups]], G.state] = NO_GROUP
-    s.groups[_buffered(s), G.state] = READY
-    s.groups[:, G.resumed] = s.groups[:, G.round] = 0
+    s.groups_wide[:, GW.state] = OPEN
+    s.groups_wide[s.free_groups[: s.n[N.free_groups]], GW.state] = NO_GROUP
+    s.groups_wide[_buffered(s), GW.state] = READY
+    s.groups_wide[:, GW.resumed] = s.groups_wide[:, GW.round] = 0
     s.n[N.opened_since_sync] = s.n[N.wip]
     return s
 
 
 def _members_of(heaps: Any, sizes: Any) -> Any:
     inside = np.arange(heaps.shape[1] // 2)[None, :] < sizes[:, None]
-    return heaps[:, 1 : 2 * inside.shape[1] : 2][inside].astype(np.int64)
+    return heaps[:, 1 : 2 * inside.shape[1] : 2][inside]
 
 
 def _places(s: State) -> tuple[Any, Any, Any, Any]:
@@ -2569,7 +2886,7 @@ def _paused(s: State) -> Any:
 def _buffered(s: State) -> Any:
     """Slots of finished groups that wait for the trainer."""
     if s.counts[C.in_order]:
-        return np.flatnonzero(s.groups[:, G.state] == READY)
+        return np.flatnonzero(s.groups_wide[:, GW.state] == READY)
     return s.ring[(s.n[N.ring_head] + np.arange(s.n[N.ring_count])) % len(s.ring)]
 
 
@@ -2581,7 +2898,7 @@ def gauges(s: State) -> dict[str, Any]:
     stations = {"resident": resident, "outside": outside, "queued": queued}
     ages = {name: float((now - s.times[who, T.entered]).sum()) for name, who in stations.items()}
     ages["in_flight"] = float((now - s.times[live, T.dispatched]).sum())
-    ages["ring"] = float((now - s.marks[ring, H.ready]).sum())
+    ages["ring"] = float((now - s.marks[ring, M.ready]).sum())
     return {
         "in_flight": int(s.n[N.in_flight]),
         "resident": len(resident),

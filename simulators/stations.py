@@ -191,7 +191,8 @@ class Plug(StrEnum):
     freed at the end of training, W/B when at its start; the maximum is not bounded. W = B freed at the end is the
     serial job, W = B freed at the start is one step off."""
     DROP_OLDEST = "drop-oldest"
-    """Beyond `limit_groups` finished groups the oldest is thrown away (Applied Compute's queue-drop)."""
+    """Beyond `limit_groups` finished groups the oldest is thrown away (Applied Compute's queue-drop); where they are
+    trained in the order of dispatch, a group counts once all before it have finished."""
     DISCARD_STALE = "discard-stale"
     """A group older than the staleness bound is thrown away when its turn comes."""
     PER_SYNC = "per-sync"

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from policies.control import Capability, Policy
+from policies.control import Capability, ControlMode, Modeller, Policy
 from policies.gate import GateLimits
 from policies.guardrails.case import Limits
 from policies.laws.lending import Lending
@@ -18,10 +18,11 @@ from policies.laws.static import Static
 from policies.laws.threshold import Threshold
 from policies.modelling import NominalModeller
 from policies.objective import Objective
-from policies.rules import Rules
+from policies.rules import APPROVAL_S, DRIFT_S, FREEZE_S, Foreign, Rules
 from simulators.event_state import Job
 from simulators.plant import Bounds, Topology
 from tuner.errors import ConfigError
+from tuner.worker import Engine, Here, Simulated
 
 POLICIES: Mapping[str, Policy] = {
     "static": Static(),
@@ -51,6 +52,15 @@ class Charter:
     seed: int = 0
     parameters: tuple[tuple[str, float], ...] = ()
     """Of the policy, where they are not its defaults."""
+    gate: GateLimits = field(default_factory=GateLimits)
+    horizon_s: float = DRIFT_S
+    foreign: Foreign = Foreign.ADOPT
+    approval_s: float = APPROVAL_S
+    freeze_s: float = FREEZE_S
+    simulated: bool = False
+    """True when the gate hears the event engine too."""
+    mode: ControlMode | None = None
+    """The mode that was asked for at the start; the one in force is part of the state."""
 
 
 _CHARTER = TypeAdapter(Charter)
@@ -89,8 +99,8 @@ def _imported(path: str) -> Policy:
     return found
 
 
-def rules_of(charter: Charter) -> Rules:
-    """Guardrails for all; a model and the gate for the laws that look ahead."""
+def rules_of(charter: Charter, engine: Engine | None = None) -> Rules:
+    """Guardrails for all; model and gate for the laws that look ahead. `engine`: where it simulates; None: here."""
     modelled = (charter.policy in MODELLED or ":" in charter.policy) and charter.stated is not None
     return Rules(
         policy_named(charter.policy, charter.parameters),
@@ -99,12 +109,23 @@ def rules_of(charter: Charter) -> Rules:
         charter.objective,
         charter.capabilities,
         charter.limits,
-        gate=GateLimits() if modelled else None,
-        modeller=NominalModeller(charter.stated) if modelled and charter.stated is not None else None,
+        gate=charter.gate if modelled else None,
+        modeller=_modeller(charter, engine) if modelled else None,
         ends_s=inf if charter.ends_s is None else charter.ends_s,
         earn_auto=charter.earn_auto,
         seed=charter.seed,
+        horizon_s=charter.horizon_s,
+        foreign=charter.foreign,
+        approval_s=charter.approval_s,
+        freeze_s=charter.freeze_s,
     )
+
+
+def _modeller(charter: Charter, engine: Engine | None) -> Modeller | None:
+    if charter.stated is None:
+        return None
+    nominal = NominalModeller(charter.stated)
+    return Simulated(nominal, engine or Here()) if charter.simulated else nominal
 
 
 def encoded(charter: Charter) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from tuner import cli_daemon
 from tuner.errors import TunerError
 from tuner.version import VERSION
 
@@ -23,6 +24,7 @@ COMMANDS = (
     ("simulate", "Run a scenario: an invented or published job that drifts, in seconds instead of days."),
     ("tune", "Search a job's settings or a policy's parameters: before a run, or overnight from a recording."),
     ("validate", "Published jobs against the model: measured, predicted, and how a naive guess would do."),
+    *cli_daemon.COMMANDS,
 )
 """Name and help of each command; a test compares it with what is registered and with tuner/commands/."""
 
@@ -330,6 +332,8 @@ def _validate(
 
     validate.run(validate.Wish(case, cases, as_json, html))
 
+
+cli_daemon.register(app, HELP)
 
 USAGE_ERROR = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 """The parser's own complaints, wherever this version of typer keeps them."""

@@ -202,5 +202,9 @@ FINDINGS: Mapping[str, Definition] = {
         f"{drift.DRIFT_MIN:.0%} and {drift.BEYOND_NOISE:.0f} standard errors",
         ("STEPS_MIN", "DRIFT_MIN", "BEYOND_NOISE"),
     ),
+    "gain-unchecked": Definition(
+        "the queueing model is weak behind one of the first gains, and no simulation checked it: the event engine is "
+        "not compiled (`make warm`), or the job is too large to simulate in passing"
+    ),
 }
 """Findings about the job; those about the reading itself are in policies.diagnosis.notes."""

@@ -1,6 +1,7 @@
 """The whole answer: diagnosis, ranked changes, warnings, gaps. One pure function over what is known of a job."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from policies.allocation import split_curve
 from policies.base import Advice, Direction, Recommendation, SplitCurve, Verdict
@@ -15,6 +16,7 @@ from policies.recommendations.engines import engines
 from policies.recommendations.environment import environment
 from policies.recommendations.periodic import periodic
 from policies.recommendations.sides import sides
+from policies.recommendations.simulating import AtHand, simulated
 from policies.recommendations.staleness import staleness
 from policies.recommendations.warnings import VOID, do_not, missing
 from policies.recommendations.waste import waste
@@ -22,8 +24,17 @@ from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
 
 
-def advise(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds: Bounds | None = None) -> Advice:
-    """Advice on one snapshot. Estimates what follows from it first, so a raw snapshot is enough. Pure and total."""
+def advise(
+    topology: Topology,
+    setpoints: Setpoints,
+    snapshot: Snapshot,
+    bounds: Bounds | None = None,
+    engine_at_hand: AtHand | None = None,
+) -> Advice:
+    """Advice on one snapshot. Estimates what follows from it first, so a raw snapshot is enough. Pure and total.
+
+    With `engine_at_hand` gains are checked by the event engine where the queueing model is weak.
+    """
     limits = bounds or Bounds()
     known = estimate(topology, setpoints, snapshot)
     diagnosis = diagnose(topology, setpoints, known)
@@ -34,10 +45,11 @@ def advise(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, bounds:
     ranked = sorted(filter(_gives_something, _candidates(case, curve)), key=lambda r: -r.expected)
     warnings = do_not(case)
     warned = {(d.knob, d.direction) for d in warnings}
-    chosen = [r.recommendation for r in ranked if (r.recommendation.knob, r.recommendation.direction) not in warned]
+    allowed = [r for r in ranked if (r.recommendation.knob, r.recommendation.direction) not in warned]
+    chosen, unchecked = simulated(case, _one_per_knob(allowed), engine_at_hand)
     return Advice(
-        diagnosis=diagnosis,
-        recommendations=(*_one_per_knob(chosen), *_log(case)),
+        diagnosis=replace(diagnosis, findings=(*diagnosis.findings, *unchecked)),
+        recommendations=(*(r.recommendation for r in chosen), *_log(case)),
         do_not=warnings,
         missing=missing(case),
         split_curve=curve,
@@ -101,11 +113,11 @@ def _mend_learning(case: Case) -> Iterator[Ranked]:
         yield Ranked(0.1, Recommendation("logging", Direction.ON, None, "entropy, kl, clip fraction", "", None, reason))
 
 
-def _one_per_knob(chosen: list[Recommendation]) -> tuple[Recommendation, ...]:
+def _one_per_knob(chosen: list[Ranked]) -> tuple[Ranked, ...]:
     """The best of each knob, in rank order: two opinions on one knob are one too many."""
-    seen: dict[str, Recommendation] = {}
+    seen: dict[str, Ranked] = {}
     for item in chosen:
-        seen.setdefault(item.knob, item)
+        seen.setdefault(item.recommendation.knob, item)
     return tuple(seen.values())
 
 

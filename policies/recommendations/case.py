@@ -1,10 +1,12 @@
 """What every recommendation rule sees, and how an uncertain gain is written down."""
 
 from dataclasses import dataclass, field
+from math import inf
 
 from policies.base import Diagnosis, Interval, Recommendation, Verdict
 from policies.diagnosis.budget import Budget
 from policies.prospects import Prospects
+from simulators.calibration import Answer
 from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
 
@@ -84,11 +86,15 @@ class Ranked:
 
     expected: float
     recommendation: Recommendation
+    answer: Answer | None = None
+    """Of the calibrated model, where the gain is its."""
+    most: float = inf
+    """No gain above this, whatever a model says."""
 
 
-def ranked(advised: Recommendation) -> Ranked:
+def ranked(advised: Recommendation, answer: Answer | None = None, most: float = inf) -> Ranked:
     """By the mean of its gain."""
-    return Ranked(advised.gain_frac.mean if advised.gain_frac is not None else 0.0, advised)
+    return Ranked(advised.gain_frac.mean if advised.gain_frac is not None else 0.0, advised, answer, most)
 
 
 def scaled(factor: float, gain: Interval) -> Interval:
@@ -116,6 +122,11 @@ def freed(share: float) -> float:
 
 
 def saved_by_doubling(share: float) -> Interval:
-    """Gain when a phase of this share comes half as often: nearly certain, less where it hides other work."""
+    """Gain when a phase of this share comes half as often."""
     full = freed(share / 2.0)
-    return Interval(0.7 * full, 0.9 * full, full)
+    return nearly(Interval(full, full, full))
+
+
+def nearly(full: Interval) -> Interval:
+    """A gain that is nearly certain, less where what goes away hides other work: U[0.7, 1] of it, or so."""
+    return Interval(0.7 * full.low, 0.9 * full.mean, full.high)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from policies.base import Direction, Recommendation
+from policies.prospects import gain_of
 from policies.recommendations.case import Case, Ranked, at_most
 
 USABLE_GOAL = 0.9
@@ -12,12 +13,17 @@ WORTH_FILTERING = 0.2
 
 
 def curriculum(case: Case) -> Iterator[Ranked]:
-    """Harder or easier tasks, or a filter: useful groups per generated group rise from u towards 0.9."""
+    """Harder or easier tasks, or a filter: useful groups per generated group rise from u towards 0.9.
+
+    By the calibrated model where it knows today's share: a trainer that is full gains nothing from a filter's fuller
+    groups. Else the share alone, 0.9 / u.
+    """
     usable, low = useful_frac(case), case.get("usable_group_frac_max")
     known = usable if usable is not None else low
     if known is None or 1.0 - known < WORTH_FILTERING:
         return
-    gain = at_most(USABLE_GOAL / max(known, 0.01) - 1.0)
+    answer = case.prospects.answer_of_curriculum(USABLE_GOAL) if usable is not None else None
+    gain = gain_of(answer) or at_most(USABLE_GOAL / max(known, 0.01) - 1.0)
     solved, reward = case.get("solved_all_frac"), case.get("reward_mean")
     easy = (solved is not None and solved > 0.5 * (1.0 - known)) or (reward is not None and 0.8 < reward <= 1.0)
     way = "harder tasks" if easy else "tasks sometimes solved"
@@ -31,6 +37,7 @@ def curriculum(case: Case) -> Iterator[Ranked]:
     yield Ranked(
         gain.mean,
         Recommendation("curriculum_filter", Direction.ON, None, way, "", gain, reason, risks, data_changing=True),
+        answer,
     )
     if usable is None and low is not None:
         size = case.setpoints.group_size or case.get("group_size_seen")

@@ -7,6 +7,7 @@ from statistics import median
 from policies.allocation import central
 from policies.base import Direction, Interval, Recommendation, Verdict
 from policies.diagnosis.generator import BUSY_CLIENT_PER_S, FEW_RESIDENTS, SLOW_S_PER_TOKEN, residents_per_engine
+from policies.prospects import gain_of
 from policies.recommendations.case import UNTOLD, Case, Ranked, at_most, freed
 from simulators.plant import Change, Mode
 
@@ -66,6 +67,7 @@ def batch_gain(now: float, then: float) -> Interval:
 
 
 def _more_in_flight(case: Case) -> Iterator[Ranked]:
+    """By the calibrated model where the job states the cap; else by the engines alone and their share of the time."""
     running, queued, kv = case.get("running"), case.get("queued") or 0.0, case.get("kv_usage_frac")
     waves = [n for n in case.snapshot.series("queued") if n > 0]
     if running and not queued and waves:  # a queue at the start of every batch: the state at the cap is what counts
@@ -80,9 +82,9 @@ def _more_in_flight(case: Case) -> Iterator[Ranked]:
     proposed = max(residents, min(wanted, room, most))
     if proposed <= residents:
         return
-    gain = batch_gain(residents, proposed)
+    answer = case.prospects.scaled_cap(proposed / residents)
     scale = 1.0 if case.topology.mode is Mode.ENGINE else max(case.generator_frac, 0.1)
-    gain = of_generation(scale, gain)
+    gain = gain_of(answer) or of_generation(scale, batch_gain(residents, proposed))
     fits = f"; the KV pool would be {kv * proposed / residents:.0%} full" if kv else ""
     reason = (
         f"{residents:.0f} requests run where {proposed:.0f} could{fits}. Larger batches decode more per second, with "
@@ -102,6 +104,7 @@ def _more_in_flight(case: Case) -> Iterator[Ranked]:
             risks,
             data_changing=True,
         ),
+        answer,
     )
 
 
@@ -260,10 +263,10 @@ def _rarely_full(case: Case) -> Iterator[Ranked]:
     kv, queued = case.get("kv_usage_frac"), case.get("queued")
     if (kv is not None and kv > KV_TARGET_FRAC) or (each is not None and each > 4 * FEW_RESIDENTS) or queued:
         return
+    answer = None
     if each is not None and each <= 4 * FEW_RESIDENTS:
-        gain = batch_gain(each, 2.0 * each)
-        scale = max(case.generator_frac, 0.1)
-        gain = of_generation(scale, gain)
+        answer = case.prospects.scaled_cap(2.0)
+        gain = gain_of(answer) or of_generation(max(case.generator_frac, 0.1), batch_gain(each, 2.0 * each))
         expected, now = 0.8 * gain.mean, each
         reason = (
             f"About {each:.0f} requests per engine leave decode batches small; twice as many decode more per second."
@@ -288,4 +291,5 @@ def _rarely_full(case: Case) -> Iterator[Ranked]:
             data_changing=True,
             change=Change.RESTART,
         ),
+        answer,
     )

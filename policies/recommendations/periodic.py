@@ -4,7 +4,20 @@ from collections.abc import Iterator
 from math import exp
 
 from policies.base import Direction, Interval, Recommendation, Verdict
-from policies.recommendations.case import GAIN_MIN, UNTOLD, Case, Ranked, at_most, freed, ranked, saved_by_doubling
+from policies.prospects import gain_of
+from policies.recommendations.case import (
+    GAIN_MIN,
+    UNTOLD,
+    Case,
+    Ranked,
+    at_most,
+    below,
+    freed,
+    nearly,
+    ranked,
+    saved_by_doubling,
+)
+from simulators.calibration import Answer
 
 WORTH_IT = 0.03
 """Phases under this share of the wall time are left alone."""
@@ -54,10 +67,11 @@ def _weight_sync(case: Case) -> Iterator[Ranked]:
         yield _publish_less(case, share)
     if case.setpoints.in_flight_update or case.serial:
         return
-    drained = case.prospects.gain(in_flight_update=True) if case.setpoints.in_flight_update is False else None
+    answer = case.prospects.answer(in_flight_update=True) if case.setpoints.in_flight_update is False else None
+    drained = gain_of(answer)
     if drained is not None and drained.mean >= GAIN_MIN:
         reason = "Engines are drained at every publication: updated in flight, they go on without waiting for the last."
-        yield _in_flight(case, drained, reason)
+        yield _in_flight(case, drained, reason, answer)
     elif share >= WORTH_IT:
         reason = f"Updating weights while requests stay in flight hides at most the {share:.0%} that publishing takes."
         yield _in_flight(case, at_most(freed(share)), reason)
@@ -66,20 +80,25 @@ def _weight_sync(case: Case) -> Iterator[Ranked]:
 
 
 def _publish_less(case: Case, share: float) -> Ranked:
+    """Half of its share in a job that works in turn; overlapped, by the calibrated model: it depends on who waits."""
     now = case.setpoints.sync_interval
-    gain = saved_by_doubling(share)
-    reason = f"Publishing weights takes {share:.0%} of the wall time; half as often gives half of that back."
+    answer = None if case.serial else case.prospects.answer(sync_interval=2 * (now or 1))
+    modelled, most = gain_of(answer), freed(share / 2.0)
+    gain = saved_by_doubling(share) if modelled is None else nearly(below(most, modelled))
+    reason = f"Publishing weights takes {share:.0%} of the wall time; half as often gives at most half of that back."
     proposed = 2 * now if now else "twice the interval"
     risks = ("rollouts are up to twice as many versions old",)
     return ranked(
-        Recommendation("sync_interval", Direction.UP, now, proposed, "steps", gain, reason, risks, data_changing=True)
+        Recommendation("sync_interval", Direction.UP, now, proposed, "steps", gain, reason, risks, data_changing=True),
+        answer,
+        most,
     )
 
 
-def _in_flight(case: Case, gain: Interval, reason: str) -> Ranked:
+def _in_flight(case: Case, gain: Interval, reason: str, answer: Answer | None = None) -> Ranked:
     now, risks = "off" if case.setpoints.in_flight_update is False else None, ("a rollout may span two versions",)
     return ranked(
-        Recommendation("in_flight_update", Direction.ON, now, "on", "", gain, reason, risks, data_changing=True)
+        Recommendation("in_flight_update", Direction.ON, now, "on", "", gain, reason, risks, data_changing=True), answer
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from policies.base import Direction, Interval, Recommendation, SplitCurve, Verdict
+from policies.prospects import gain_of
 from policies.recommendations.case import GAIN_MIN, UNTOLD, Case, Ranked, at_most, below, freed, ranked
 from simulators.plant import Mode, TrainerResize
 
@@ -37,25 +38,27 @@ def _overlap(case: Case) -> Iterator[Ranked]:
 
 def _overlap_seen(case: Case, gen: float, train: float) -> Ranked:
     bound = min(freed(min(gen, train)), min(gen, train) / max(gen, train))
-    modelled = case.prospects.gain(overlap=True)
+    answer = case.prospects.answer(overlap=True)
+    modelled = gain_of(answer)
     gain = below(bound, modelled) if modelled is not None else Interval(0.0, 0.4 * bound, 0.8 * bound)
     reason = (
         f"Generation ({gen:.0%}) and training ({train:.0%}) take turns; overlapped, these two are at most "
         f"{(gen + train) / max(gen, train):.2f}x as fast. On the same GPUs, then split, the gain is what does not "
         "scale with GPUs: tail, offload, small batches."
     )
-    return ranked(_overlapped(gain, reason))
+    return ranked(_overlapped(gain, reason), answer, bound)
 
 
 def _overlap_unseen(case: Case) -> Iterator[Ranked]:
-    gain = case.prospects.gain(overlap=True)
+    answer = case.prospects.answer(overlap=True)
+    gain = gain_of(answer)
     if gain is None or gain.mean < GAIN_MIN:
         return
     reason = (
         "Generation and training take turns. How long each takes is not logged; if generation is 30 to 90 % of the "
         "two, as in published jobs, one step off on a split that suits them gains this much. Log both phases to know."
     )
-    yield ranked(_overlapped(gain, reason))
+    yield ranked(_overlapped(gain, reason), answer)
 
 
 def _overlapped(gain: Interval, reason: str) -> Recommendation:
@@ -109,7 +112,8 @@ def _recompute(case: Case) -> Iterator[Ranked]:
     """
     if case.setpoints.packing is not True or case.verdict is not Verdict.TRAINER_BOUND:
         return
-    gain = case.prospects.gain_of_trainer(RECOMPUTED)
+    answer = case.prospects.answer_of_trainer(RECOMPUTED)
+    gain = gain_of(answer)
     if gain is None:
         return
     reason = (
@@ -117,7 +121,10 @@ def _recompute(case: Case) -> Iterator[Ranked]:
         "pass today (gradient checkpointing), keeping them saves up to a quarter of it where memory allows."
     )
     yield ranked(
-        Recommendation("activation_checkpointing", Direction.OFF, None, "off", "", gain, reason, ("peak memory rises",))
+        Recommendation(
+            "activation_checkpointing", Direction.OFF, None, "off", "", gain, reason, ("peak memory rises",)
+        ),
+        answer,
     )
 
 
@@ -158,8 +165,7 @@ def _split(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:
             point.gpus_generator,
         )
     )
-    yield Ranked(
-        gain.mean,
+    yield ranked(
         Recommendation(
             knob,
             Direction.UP,
@@ -172,6 +178,7 @@ def _split(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:
             cost_s=case.topology.restart_s,
             cost_note="" if case.topology.restart_s else "restart time not known",
         ),
+        case.prospects.answer(gpus_trainer=then, gpus_generator=point.gpus_generator),
     )
 
 

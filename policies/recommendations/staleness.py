@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from policies.base import Direction, Interval, Recommendation, Verdict
 from policies.diagnosis.waiting import BALANCED_IDLE, BUSY_GENERATOR_IDLE
 from policies.recommendations.case import GAIN_MIN, Case, Ranked, at_most, freed, ranked
+from simulators.calibration import Answer
 
 FRESH_BOUND = 1.0
 """A staleness bound under this keeps the generator from running ahead a single batch."""
@@ -26,7 +27,7 @@ def staleness(case: Case) -> Iterator[Ranked]:
     told = f"The generator may run only {bound:.3g} batches ahead, so it stops at every update and the trainer waits."
     modelled = least_enough(case, bound)
     if modelled is not None and modelled[1].mean >= GAIN_MIN:
-        yield _recommended(bound, *modelled, told)
+        yield _recommended(bound, *modelled, told, case.prospects.answer(staleness_bound=modelled[0]))
     elif case.prospects.calibration is None:
         yield _recommended(bound, bound + 0.5, at_most(freed(case.generator_frac)), told)
 
@@ -51,10 +52,13 @@ def _worth_a_look(case: Case, bound: float | None) -> bool:
     return bool(case.get("dropped_stale")) or gated is None or gated > BUSY_GENERATOR_IDLE
 
 
-def _recommended(bound: float | None, further: float | None, gain: Interval, reason: str) -> Ranked:
+def _recommended(
+    bound: float | None, further: float | None, gain: Interval, reason: str, answer: Answer | None = None
+) -> Ranked:
     risks = ("older samples: keep an eye on clip fraction and KL",)
     return ranked(
         Recommendation(
             "staleness_bound", Direction.UP, bound, further, "versions", gain, reason, risks, data_changing=True
-        )
+        ),
+        answer,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from policies.base import Direction, Interval, Recommendation
 from policies.diagnosis.generator import refills
+from policies.prospects import gain_of
 from policies.recommendations.case import Case, Ranked, at_most, freed, ranked, scaled
 from policies.recommendations.curriculum import useful_frac
 
@@ -24,7 +25,7 @@ def waste(case: Case) -> Iterator[Ranked]:
     if lost is not None:
         yield _fewer(case, lost)
         if not case.setpoints.partial_rollout:
-            yield _carried(lost)
+            yield _carried(case, lost)
         yield _pruned(lost)
     yield from _refill(case)
     yield from _tail(case)
@@ -61,8 +62,8 @@ def _fewer(case: Case, lost: Lost) -> Ranked:
         f"instead, they would raise the effective rate up to the trainer's own ({room:+.0%})."
     )
     proposed = 1.0 + (lost.ratio - 1.0) / 2.0
-    modelled = case.prospects.gain(oversampling_ratio=proposed) if case.setpoints.oversampling_ratio else None
-    gain = modelled or lost.gain
+    answer = case.prospects.answer(oversampling_ratio=proposed) if case.setpoints.oversampling_ratio else None
+    gain = gain_of(answer) or lost.gain
     return ranked(
         Recommendation(
             "oversampling_ratio",
@@ -75,15 +76,21 @@ def _fewer(case: Case, lost: Lost) -> Ranked:
             ("the slowest rollouts hold batches up longer",),
             data_changing=True,
         ),
+        answer,
     )
 
 
-def _carried(lost: Lost) -> Ranked:
-    gain = scaled(0.8, lost.gain)
+def _carried(case: Case, lost: Lost) -> Ranked:
+    """By the calibrated model where rounds are oversampled beside a training; in turn it has no station for the rest
+    of a round that stands still meanwhile, and without a stated ratio the loss has other causes.
+    """
+    modelled = bool(case.setpoints.oversampling_ratio) and not case.serial
+    answer = case.prospects.answer(partial_rollout=True) if modelled else None
+    gain = gain_of(answer) or scaled(0.8, lost.gain)
     reason = "Aborted rollouts that resume later keep their tokens instead of starting again."
     risks = ("a resumed rollout spans versions; its tools must survive",)
     return ranked(
-        Recommendation("partial_rollout", Direction.ON, None, "on", "", gain, reason, risks, data_changing=True)
+        Recommendation("partial_rollout", Direction.ON, None, "on", "", gain, reason, risks, data_changing=True), answer
     )
 
 
@@ -125,7 +132,10 @@ def _refill(case: Case) -> Iterator[Ranked]:
 
 
 def _tail(case: Case) -> Iterator[Ranked]:
-    """A batch that waits for its longest: carry that one over, or start more than needed and drop the last."""
+    """A batch that waits for its longest: carry that one over, or start more than needed and drop the last.
+
+    By the measured tail: the model would need the lengths of single rollouts, which such a log does not hold.
+    """
     slowest, lengths = case.get("slowest_over_mean"), case.get("response_max_over_mean")
     ratio, seen = (slowest, True) if slowest is not None else (lengths, False)
     threshold = LONG_TAIL if seen else LONG_LENGTHS

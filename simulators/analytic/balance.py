@@ -11,7 +11,7 @@ from simulators.analytic.generation import generate
 from simulators.analytic.sandbox import surrounded
 from simulators.analytic.serial import serial_step
 from simulators.analytic.supply import Supply, supply_of
-from simulators.analytic.syncing import lost_s, stops_of, trainer_hold_s
+from simulators.analytic.syncing import drained_in_batches, lost_s, stops_of, trainer_hold_s
 from simulators.stations import Plug, SyncMode
 
 CLOSE = 1e-4
@@ -125,7 +125,8 @@ def _full(case: Case) -> tuple[Supply, float, float]:
     """Everything in flight that may be; the trainer's seconds; those with its wait for drains."""
     batch, lost = float(case.layout.batch_groups), case.stations.sync.seconds
     in_flight = float(case.layout.in_flight)
-    plain = case.stations.sync.mode is SyncMode.IN_FLIGHT and case.stations.sync.keeps_kv
+    sync, batches = case.stations.sync, drained_in_batches(case)
+    plain = (sync.mode is SyncMode.IN_FLIGHT or batches) and sync.keeps_kv
     made = generate(case, in_flight, Stops())
     train, factor = trainer_s(case), case.yield_frac / case.layout.members
     if case.oversampled:
@@ -137,7 +138,8 @@ def _full(case: Case) -> tuple[Supply, float, float]:
         if not plain:
             rollout = made.times(case).curve()
             lost = lost_s(case, made, rollout, period)
-            floor = train + trainer_hold_s(case, made, rollout, period) / case.layout.sync_interval
+            held = 0.0 if batches else trainer_hold_s(case, made, rollout, period)
+            floor = train + held / case.layout.sync_interval
         made = generate(case, in_flight, stops_of(case, lost, period))
         found = max(floor, batch / (made.rollouts_per_s * factor))
         if abs(found / period - 1.0) < CLOSE:

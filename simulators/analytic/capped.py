@@ -1,5 +1,13 @@
 """A cap on started and untrained groups (cycle.py), settled with the engines: what is in flight decides their pace,
 their pace decides the period, and the period how many are in flight.
+
+Engines that drain at each publication finish all that is started: no rollout outlives two of them. So between two the
+generator makes its k batches from nothing, the last of them done after q, a dispatch that has to wait for slots after
+`spread`; and the trainer waits for what is left of the batch that was dispatched `age` before:
+
+    k T >= (k R - slots)+ / rate + q,    k T >= k T_train + (spread + q - age)+
+
+A trainer that does not wait for them goes on with the batches that are there, and the first bound holds for as many.
 """
 
 import math
@@ -9,7 +17,7 @@ from simulators.analytic.case import Case
 from simulators.analytic.cycle import LAST_OF_BATCH, Release, capped_period, met_in_flight, wanted_at_once
 from simulators.analytic.generation import generate
 from simulators.analytic.supply import Supply, in_rounds, supply_of
-from simulators.analytic.syncing import lost_s, stops_of
+from simulators.analytic.syncing import drained_in_batches, lost_s, stops_of
 from simulators.queueing.order_statistics import Curve
 from simulators.stations import Order, Plug
 
@@ -63,8 +71,25 @@ class _Cap:
         release = _spread(release, (rollouts, self.most, self.full_per_s * scale), self.rollout, period_s / scale)
         allowed = scale * _allowed(case, self.supply, release)
         period = max(self.shortest_s, allowed)
+        if drained_in_batches(case):
+            period = max(period, self._drained(release, period, scale))
         wanted = rollouts * case.attempts * met_in_flight(self.rollout, period / scale, self.last_s)
         return min(self.most, wanted), period, allowed
+
+    def _drained(self, release: Release, period_s: float, scale: float) -> float:
+        """The period that the drains allow, by the formula above."""
+        case, layout, last = self.case, self.case.layout, self.last_s * scale
+        batches = release.batch_groups / layout.batch_groups
+        drains = batches / layout.sync_interval  # of one period
+        made = rollouts_per_batch(case) * layout.sync_interval
+        queued_s = max(0.0, made - self.most) / self.full_per_s
+        if not case.stations.sync.trainer_waits:  # goes on with the batches that are there
+            ahead = max(1.0, release.limit_groups / release.batch_groups - (0.0 if layout.freed_at_start else 1.0))
+            return (queued_s + last) * drains / ahead
+        train = release.train_s * scale
+        age = train if layout.freed_at_start else period_s
+        left_s = max(0.0, release.spread_s * scale + last - age)
+        return max((queued_s + last) * drains, train * batches + left_s * drains)
 
     def solve(self, in_flight: float) -> tuple[float, float, float]:
         """Fixed point of `settled`, by secants in the logarithm."""

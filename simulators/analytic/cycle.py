@@ -13,7 +13,9 @@ starts over a while, not at once.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count, islice
 
 from simulators.queueing.order_statistics import Curve
 
@@ -46,13 +48,18 @@ class Release:
         return replace(self, train_s=self.train_s / scale)
 
 
+def overs(group: Curve, release: Release, x: float, step: float) -> Iterator[float]:
+    """P(D + U > x), then the same of x + step, x + 2 step ...; U is the wait for a slot."""
+    if release.spread_frac <= 0.0:
+        return group.over_each(x, step)
+    return (over_spread(group, later, release) for later in count(x, step))
+
+
 def over_spread(group: Curve, x: float, release: Release) -> float:
     """P(D + U > x), U even over the spread for those that cannot start at once."""
-    spread_s, frac = release.spread_s, release.spread_frac
-    if frac <= 0.0:
-        return group.over(x)
     if x <= 0.0:
         return 1.0
+    spread_s, frac = release.spread_s, release.spread_frac
     start = max(0.0, x - spread_s)
     late = (group.at_most(x) - group.at_most(start) + max(0.0, spread_s - x)) / spread_s
     return (1.0 - frac) * group.over(x) + frac * late
@@ -73,13 +80,11 @@ def running_share(group: Curve, release: Release, period_s: float) -> float:
 def _sum(group: Curve, release: Release, x: float, period_s: float) -> float:
     """Sum over j of P(D > x + j T)."""
     total = 0.0
-    for _ in range(TERMS):
-        over = over_spread(group, x, release)
+    for over in islice(overs(group, release, x, period_s), TERMS):
         if over < 1e-7:
             return total
         total += over
-        x += period_s
-    start = x - 0.5 * period_s - 0.5 * release.spread_frac * release.spread_s
+    start = x + (TERMS - 0.5) * period_s - 0.5 * release.spread_frac * release.spread_s
     return total + group.beyond(start) / period_s
 
 
@@ -123,8 +128,9 @@ def met_in_flight(rollout: Curve, period_s: float, last_s: float) -> float:
 
     Over a whole period, where groups live that long: then it is Little's law.
     """
-    length = min(period_s, last_s)
-    total, x = 0.0, 0.0
+    if period_s <= last_s:
+        return rollout.at_most(TERMS * period_s) / period_s
+    length, total, x = last_s, 0.0, 0.0
     for _ in range(TERMS):
         total += rollout.at_most(x + length) - rollout.at_most(x)
         x += period_s
@@ -135,11 +141,9 @@ def met_in_flight(rollout: Curve, period_s: float, last_s: float) -> float:
 
 def wanted_at_once(rollout: Curve, period_s: float) -> float:
     """Rollouts, per rollout of a batch, that would be in flight right after a dispatch if there were room."""
-    total, x = 1.0, period_s
-    for _ in range(TERMS):
-        over = rollout.over(x)
+    total = 1.0
+    for over in islice(rollout.over_each(period_s, period_s), TERMS):
         if over < 1e-6:
             return total
         total += over
-        x += period_s
-    return total + rollout.beyond(x) / period_s
+    return total + rollout.beyond((TERMS + 1) * period_s) / period_s

@@ -9,7 +9,10 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
+from operator import add, mul
 
+from simulators.queueing.roots import crossing
 from simulators.stations import StepTime
 
 EXACT_UP_TO = 400
@@ -18,6 +21,7 @@ LEAST_RUNNING = 0.02
 """However often weights come, engines run this share of the time: below it the formulas mean nothing."""
 CYCLES, CYCLE_STEPS = 3, 12
 """Of stopping and going, until the state repeats; steps in each of the two phases."""
+REPEATS = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +80,8 @@ class Server:
 
     def mean_field(self, population: float, pause_s: float, running_frac: float) -> float:
         """Turns per second where what leaves is what returns: running x mu(R) = (n - R) / Z."""
-        low, high = 0.0, population
-        for _ in range(40):
-            middle = 0.5 * (low + high)
-            if running_frac * self.turn_rate(middle) < (population - middle) / pause_s:
-                low = middle
-            else:
-                high = middle
-        return (population - low) / pause_s
+        present = crossing(lambda n: running_frac * self.turn_rate(n) * pause_s - (population - n), 0.0, population)
+        return (population - present) / pause_s
 
 
 def iteration_s(step: StepTime, residents: float, context_tokens: float) -> float:
@@ -94,7 +92,8 @@ def iteration_s(step: StepTime, residents: float, context_tokens: float) -> floa
 def _f(table: tuple[tuple[float, float], ...], b: float) -> float:
     if len(table) == 1:
         return table[0][1]
-    i = min(max(1, bisect_left(table, (b, -math.inf))), len(table) - 1)
+    last = len(table) - 1
+    i = 1 if last == 1 else min(max(1, bisect_left(table, (b, -math.inf))), last)
     (b0, t0), (b1, t1) = table[i - 1], table[i]
     return t0 + (t1 - t0) * (b - b0) / (b1 - b0)
 
@@ -154,34 +153,26 @@ def _convolution(step: StepTime, demand: Demand, slots: int, population: int, pa
     if population == 0:
         return Flow(0.0, 0.0, 0.0, 0.0)
     times = _turn_times(step, demand, min(slots, population))
-    log_pause = math.log(pause_s)
-    logs = [0.0] * (population + 1)
-    total = 0.0
-    for j in range(1, population + 1):
-        total += times[min(j, slots) - 1] - log_pause + math.log(population - j + 1)
-        logs[j] = total
+    times += times[-1:] * (population - len(times))
+    pauses = [math.log(paused / pause_s) for paused in range(population, 0, -1)]
+    logs = tuple(accumulate(map(add, times, pauses), initial=0.0))
     peak = max(logs)
     weights = [math.exp(v - peak) for v in logs]
     norm = sum(weights)
-    at_engine = sum(j * w for j, w in enumerate(weights)) / norm
-    residents = sum(min(j, slots) * w for j, w in enumerate(weights)) / norm
+    at_engine = sum(map(mul, range(population + 1), weights)) / norm
+    queueing = sum(map(mul, range(population - slots + 1), weights[slots:])) / norm
+    residents = at_engine - queueing
     turns = (population - at_engine) / pause_s
     if at_engine > 0.999 * population:
-        turns = sum(w * math.exp(-times[min(j, slots) - 1]) for j, w in enumerate(weights) if j) / norm
+        turns = sum(w * math.exp(-t) for w, t in zip(weights[1:], times, strict=True)) / norm
     return Flow(turns, residents, at_engine - residents, population - at_engine)
 
 
 def _mean_field(step: StepTime, demand: Demand, slots: float, population: float, pause_s: float) -> Flow:
     """The number at the engine that makes its rate equal to what returns from the pauses."""
-    low, high = 0.0, population
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        if turn_rate(step, demand, min(middle, slots)) < (population - middle) / pause_s:
-            low = middle
-        else:
-            high = middle
-    residents = min(low, slots)
-    return Flow(turn_rate(step, demand, residents), residents, low - residents, population - low)
+    present = crossing(lambda n: turn_rate(step, demand, min(n, slots)) * pause_s - (population - n), 0.0, population)
+    residents = min(present, slots)
+    return Flow(turn_rate(step, demand, residents), residents, present - residents, population - present)
 
 
 def stopped_flow(steady: Flow, server: Server, population: float, pause_s: float, stops: Stops) -> Flow:
@@ -197,7 +188,7 @@ def stopped_flow(steady: Flow, server: Server, population: float, pause_s: float
     present = population - steady.paused
     returned = 0.0
     for _ in range(CYCLES):
-        returned = 0.0
+        before, returned = present, 0.0
         for on, step_s in phases:
             for _ in range(CYCLE_STEPS):
                 leaving = on * server.turn_rate(present) / max(present, 1e-9)
@@ -207,5 +198,7 @@ def stopped_flow(steady: Flow, server: Server, population: float, pause_s: float
                 area = target * step_s + (present - target) * (1.0 - decay) / rate
                 present = target + (present - target) * decay
                 returned += (population * step_s - area) / pause_s
+        if abs(present - before) < REPEATS * population:
+            break
     ratio = returned / stops.every_s / server.mean_field(population, pause_s, running)
     return steady.times(ratio, population)

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 from simulators.queueing.order_statistics import Curve, Mixture, curve_of
+from simulators.queueing.roots import crossing
 
 NODES = (-0.9061798459, -0.5384693101, 0.0, 0.5384693101, 0.9061798459)
 """Gauss-Legendre of five points."""
@@ -48,15 +49,16 @@ def all_kept(times: Mixture, members: int) -> Kept:
 
 def first_members(times: Mixture, started: int, kept: int) -> Kept:
     """The first `kept` of `started` members; the others are given up at that moment."""
-    tails, running = [0.0] * len(times.xs), [0.0] * len(times.xs)
+    xs = times.xs
+    tails, running = [0.0] * len(xs), [0.0] * len(xs)
     chosen = [math.comb(started, k) for k in range(kept)]
-    for weight, row in zip(times.weights, times.rows, strict=True):
+    for weight, row in times.weighted_rows:
         for i, f in enumerate(row):
             odds = [chosen[k] * f**k * (1.0 - f) ** (started - k) for k in range(kept)]
             tails[i] += weight * sum(odds)
             running[i] += weight * sum((started - k) * p for k, p in enumerate(odds)) / started
-    stay = curve_of(times.xs, running).mean
-    group = curve_of(times.xs, tails)
+    stay = curve_of(xs, running).mean
+    group = curve_of(xs, tails)
     spent_by_kept = started * stay - (started - kept) * group.mean
     rollout = times.curve()
     ratio = spent_by_kept / kept / rollout.mean
@@ -99,19 +101,15 @@ def _mean_over(values: list[float]) -> float:
 
 
 def _end_of_round(group: Curve, share: float, span_s: float) -> float:
-    """tau of the formula above, by bisection; of a round dispatched at once it is a quantile."""
+    """tau of the formula above; of a round dispatched at once it is a quantile."""
     if span_s <= AT_ONCE * group.mean:
         return group.quantile(share)
-    low, high = 0.0, group.xs[-1] + span_s
-    for _ in range(40):
-        tau = 0.5 * (low + high)
+
+    def excess(tau: float) -> float:
         start = max(0.0, tau - span_s)
-        finished = (tau - start) - (group.at_most(tau) - group.at_most(start))
-        if finished < share * span_s:
-            low = tau
-        else:
-            high = tau
-    return high
+        return (tau - start) - (group.at_most(tau) - group.at_most(start)) - share * span_s
+
+    return crossing(excess, 0.0, group.xs[-1] + span_s)
 
 
 def _before(group: Curve, ends: list[float], finished: list[float]) -> Curve:
@@ -129,9 +127,9 @@ def _before(group: Curve, ends: list[float], finished: list[float]) -> Curve:
 
 def _kept_ratio(times: Mixture, members: int, ends: list[float], finished: list[float]) -> float:
     """E[time of a member | its whole group ended in time] over E[time]."""
-    total = 0.0
-    for weight, row in zip(times.weights, times.rows, strict=True):
-        own = curve_of(times.xs, [1.0 - f for f in row])
+    total, xs = 0.0, times.xs
+    for weight, row in times.weighted_rows:
+        own = curve_of(xs, [1.0 - f for f in row])
         parts = [(1.0 - own.over(u)) ** (members - 1) * (own.at_most(u) - u * own.over(u)) for u in ends]
         total += weight * _mean_over(parts)
     return min(1.0, total / max(1e-12, _mean_over(finished)) / times.curve().mean)

@@ -38,9 +38,9 @@ class PromptClass:
     """The lognormal before the cut."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rollout:
-    """Means over rollouts, and the parts of their distribution."""
+    """Means over rollouts, and the parts of their distribution. Equal to itself only: `rollout_of` remembers it."""
 
     turns: tuple[tuple[float, float], ...]
     """(weight, turns)"""
@@ -77,6 +77,12 @@ class Rollout:
         Sums of several turns are taken as lognormal with their own mean and variance (Fenton-Wilkinson); a rollout
         that is lost breaks off at an even share of its way, and is run again.
         """
+        token_s, turn_s, rollout_s = seconds
+        if turn_s == 0.0 and self.scales(rollout_s):
+            return _times_in_tokens(self, failure_frac).scaled(token_s)
+        return self.tabulated(seconds, failure_frac)
+
+    def tabulated(self, seconds: tuple[float, float, float], failure_frac: float) -> Mixture:
         groups = []
         for c in self.classes:
             parts = [self._part(c, (weight * (1.0 - failure_frac), n), seconds) for weight, n in self.turns]
@@ -96,6 +102,12 @@ class Rollout:
         cap = fixed + n * token_s * self.turn_cap + (n - 1.0) * self.tool.mean
         sigma = math.sqrt(math.log1p(variance / mean**2))
         return Part(weight, mean, sigma, math.inf if self.tool.variance else max(cap, mean))
+
+
+@lru_cache(maxsize=64)
+def _times_in_tokens(rollout: Rollout, failure_frac: float) -> Mixture:
+    """Times where a token takes a second and nothing else takes time: of engines of any speed, but for the scale."""
+    return rollout.tabulated((1.0, 0.0, 0.0), failure_frac)
 
 
 def _again(part: Part) -> Part:

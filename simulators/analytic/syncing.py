@@ -4,7 +4,7 @@ from simulators.analytic.case import Case
 from simulators.analytic.engine import Stops
 from simulators.analytic.generation import Generation
 from simulators.queueing.order_statistics import Curve
-from simulators.stations import SyncMode
+from simulators.stations import Plug, SyncMode
 
 CELLS_MAX = 48
 LAST = 0.5614594835668851
@@ -16,17 +16,23 @@ def stops_of(case: Case, lost_s: float, step_s: float) -> Stops:
     return Stops() if case.layout.serial else Stops(lost_s, step_s * case.layout.sync_interval)
 
 
+def drained_in_batches(case: Case) -> bool:
+    """All engines drain at once under a cap on started groups: what is in flight then is left of the last batches."""
+    capped = case.layout.plug in (Plug.WIP_CAP, Plug.PER_SYNC) and not case.layout.serial
+    return capped and case.stations.sync.mode is SyncMode.DRAIN and not case.stations.sync.rolling
+
+
 def lost_s(case: Case, made: Generation, times: Curve, step_s: float) -> float:
     """Seconds of an engine's work that one publication takes.
 
     in flight: the pause, and the prefill of all residents where KV is not kept
     abort: the pause and that prefill with partial rollout; else what starting anew changes
-    drain: the pause and the slots that stand empty until the last resident is done
+    drain: the pause and the slots that stand empty until the last resident is done; under a cap see capped.py
     """
     sync = case.stations.sync
     residents = made.residents / case.layout.engines
     refill = residents * case.rollout.context_mean * case.stations.engine.prefill_s_per_token
-    if sync.mode is SyncMode.IN_FLIGHT:
+    if sync.mode is SyncMode.IN_FLIGHT or drained_in_batches(case):
         return sync.seconds + (0.0 if sync.keeps_kv else refill)
     if sync.mode is SyncMode.ABORT and case.partial:
         return sync.seconds + refill

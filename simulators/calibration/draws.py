@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import exp, isfinite, log
+from math import exp, isfinite, log, sqrt
 
 from simulators.analytic import AnalyticModel
 from simulators.analytic.solving import usable_share
@@ -16,9 +16,9 @@ from simulators.workload import Duration, Lengths, SolvePart, SolveRates, TurnLa
 FIT_ROUNDS = 40
 CLOSE = 5e-3
 """Relative error of the fitted step: far below what any job's steps scatter."""
-SLOWEST, FASTEST = log(1e3), log(1e-12)
-"""Seconds that one resident may add to a decode step, as logarithms: where the fit looks."""
-WIDEN = log(4.0)
+SLOWEST, FASTEST = 1e3, 1e-12
+"""Seconds that one resident may add to a decode step: where the fit looks."""
+WIDEN = 4.0
 CROWDED = log(200.0)
 """Logarithm of the largest Beta parameter: all prompts solved about every second time."""
 
@@ -126,76 +126,71 @@ def draw_of(laid: Laid, values: Values) -> Draw | None:
     setpoints = replace(laid.setpoints, overlap=False) if in_turn else laid.setpoints
     workload = _workload(values)
 
-    def at(log_speed: float) -> Draw:
-        stations = _stations(laid, values, exp(log_speed))
+    def at(per_resident_s: float) -> Draw:
+        stations = _stations(laid, values, per_resident_s)
         draw = Draw(topology, setpoints, workload, stations, values, in_turn and not laid.separate)
-        return draw.under(topology, setpoints)
+        draw = draw.under(topology, setpoints)
+        return replace(draw, now=draw.predict())
 
-    def step_at(log_speed: float) -> float:
-        return at(log_speed).predict().step_s
-
+    rest_s = values.trainer_s + values.sync_s + values.rare_s if in_turn else 0.0
     try:
-        fitted = _slowest_that_keeps(step_at, values.step_s * (1.0 + CLOSE), _guess(laid, values))
+        fitted = _slowest_that_keeps(at, values.step_s * (1.0 + CLOSE), _guess(laid, values, rest_s), rest_s)
         if fitted is None:
             return None
-        draw = at(fitted - log(values.headroom))
-        now = draw.predict()
+        per_resident_s, draw = fitted
+        if values.headroom != 1.0:
+            draw = at(per_resident_s / values.headroom)
     except (
         ValueError,
         ArithmeticError,
     ):  # settings that make no job, or figures beyond any: this draw explains nothing
         return None
+    now = draw.now
     if now.stopped is not None or not isfinite(now.step_s) or now.useful_rollouts_per_s <= 0.0:
         return None
-    return replace(draw, now=now)
+    return draw
 
 
-def _slowest_that_keeps(step_at: Callable[[float], float], target_s: float, guess: float) -> float | None:
-    """Logarithm of the largest decode time under which a step lasts no longer than the target; None where none does.
+def _slowest_that_keeps(
+    at: Callable[[float], Draw], target_s: float, guess: float, rest_s: float
+) -> tuple[float, Draw] | None:
+    """The largest decode time under which a step lasts no longer than the target, and its draw; None without one.
 
-    The step grows with the decode time, flat while the trainer is the slower side: regula falsi (Illinois) on logs.
+    A step is flat while the trainer is the slower side, then bends up into a straight line of the decode time, which
+    starts at what else a step holds, `rest_s`. So secants from above stay above and seldom land on the flat part;
+    where they do twice, or leave the ends that are known, the geometric middle is next.
     """
-
-    def excess(at: float) -> float:
-        return log(step_at(at) / target_s)
-
-    low = high = guess
-    low_excess = high_excess = excess(guess)
-    while low_excess > 0.0:
-        high, high_excess = low, low_excess
-        low -= WIDEN
-        if low < FASTEST:
-            return None
-        low_excess = excess(low)
-    while high_excess <= 0.0:
-        low, low_excess = high, high_excess
-        high += WIDEN
+    high, draw = guess, at(guess)
+    while draw.now.step_s <= target_s:
+        high *= WIDEN
         if high > SLOWEST:
             return None
-        high_excess = excess(high)
-    side = 0
+        draw = at(high)
+    low, before, last, below = 0.0, (0.0, min(rest_s, 0.9 * target_s)), (high, draw.now.step_s), 0
     for _ in range(FIT_ROUNDS):
-        middle = (low * high_excess - high * low_excess) / (high_excess - low_excess)
-        found = excess(middle)
-        if abs(found) < CLOSE or high - low < CLOSE:
-            return middle
-        if found > 0.0:
-            high, high_excess = middle, found
-            low_excess *= 0.5 if side > 0 else 1.0
-            side = 1
+        slope = (last[1] - before[1]) / (last[0] - before[0])
+        tried = last[0] - (last[1] - target_s) / slope if slope > 0.0 else 0.0
+        if not low < tried < high or below > 1:
+            tried = sqrt(max(low, high / WIDEN**2) * high)
+        if tried < FASTEST:
+            return None
+        draw = at(tried)
+        excess = draw.now.step_s / target_s - 1.0
+        if abs(excess) < 0.5 * CLOSE or high - low < CLOSE * high:
+            return tried, draw
+        if excess > 0.0:
+            high, before, last, below = tried, last, (tried, draw.now.step_s), 0
         else:
-            low, low_excess = middle, found
-            high_excess *= 0.5 if side < 0 else 1.0
-            side = -1
-    return low
+            low, before, below = tried, (tried, draw.now.step_s), below + 1
+    return None
 
 
-def _guess(laid: Laid, values: Values) -> float:
+def _guess(laid: Laid, values: Values, rest_s: float) -> float:
     """Seconds a resident adds to a step, if a batch were made by engines that share it evenly."""
     engines = max(1, (laid.setpoints.gpus_generator or 1) // (laid.topology.gpus_per_engine or 1))
     residents = (laid.setpoints.batch_rollouts or 1) / engines
-    making = max(values.step_s - values.sync_s - values.rare_s, 0.1 * values.step_s)
-    return log(making / (values.response_tokens * (values.half_rate + residents)))
+    making = max(values.step_s - max(rest_s, values.sync_s + values.rare_s), 0.1 * values.step_s)
+    return making / (values.response_tokens * (values.half_rate + residents))
 
 
 def _workload(values: Values) -> Workload:

@@ -123,12 +123,20 @@ def _values(u: tuple[float, ...], laid: Laid, snapshot: Snapshot, fits: _Fits) -
         between_prompt_frac=BETWEEN_PROMPT.quantile(u[7]),
         turns=turns,
         tool_s=outside / max(1.0, turns - 1.0),
-        usable_frac=snapshot.get("usable_group_frac"),
+        usable_frac=_usable_frac(laid.setpoints, snapshot),
         group_size=laid.setpoints.group_size or 1,
         overlapped_trainer=OVERLAPPED_TRAINER.quantile(u[12]),
         headroom=_headroom(fits, laid, u[8]),
         one_batch=laid.topology.mode is Mode.SERIAL or u[11] < 0.5,
     )
+
+
+def _usable_frac(setpoints: Setpoints, snapshot: Snapshot) -> float | None:
+    """Of finished groups. Behind a filter the trained ones are all usable: what it dropped tells the share."""
+    filtered, usable = snapshot.get("filtered_frac"), snapshot.get("usable_group_frac")
+    if filtered is None or not setpoints.filter_zero_adv:
+        return usable
+    return (1.0 - filtered) * (1.0 if usable is None else usable)
 
 
 def _phases(point: OperatingPoint, laid: Laid, u: tuple[float, float]) -> tuple[float, float]:

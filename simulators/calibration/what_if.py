@@ -1,11 +1,13 @@
 """What a change of settings would bring: every possible job behind the data asked the same question."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from simulators.calibration.draws import Draw
 from simulators.model import Prediction
+from simulators.plant import Setpoints
 
 CENTRAL = (0.1, 0.9)
 """The 80 % central interval."""
@@ -34,7 +36,7 @@ class Answer:
     gain: Spread
     """In useful rollouts per second, as a share of now."""
     weak: tuple[str, ...]
-    """Why the analytic model should not decide alone; the interval is wider for it."""
+    """Why the analytic model should not decide alone, then or now, the commonest reason first; widens the interval."""
     stopped: str | None
     """Why the job would not run, where it would not."""
 
@@ -64,22 +66,42 @@ def _at(places: list[tuple[float, float]], share: float) -> float:
 def ask(draws: Sequence[Draw], *changes: Change) -> Answer:
     """The answer to one change; of several, each draw takes the one that is best for it.
 
+    Several are steps of one quantity (a split's shares), in order: what they bring rises and then falls.
     Raises ValueError where the settings make no job (fields and values named).
     """
-    jobs = tuple(_best(draw, changes) for draw in draws)
+    jobs: list[Draw] = []
+    for draw in draws:
+        jobs.append(_best(draw, changes, jobs[-1].setpoints if jobs else None))
     then = tuple((job.weight, job.now) for job in jobs)
     ratios = [
         (draw.weight, job.now.useful_rollouts_per_s / draw.now.useful_rollouts_per_s - 1.0)
         for job, draw in zip(jobs, draws, strict=True)
     ]
-    weak = tuple(dict.fromkeys(reason for _, p in then for reason in p.weak))
+    predictions = (p for pair in zip(draws, jobs, strict=True) for p in (pair[1].now, pair[0].now))
+    weak = tuple(reason for reason, _ in Counter(reason for p in predictions for reason in p.weak).most_common())
     gain = spread(ratios)
     if weak:
         gain = Spread(gain.low - WEAK_WIDTH_FRAC, gain.mean, gain.high + WEAK_WIDTH_FRAC)
     stopped = next((p.stopped for _, p in then if p.stopped is not None), None)
-    return Answer(tuple((d.weight, d.now) for d in draws), then, jobs, gain, weak, stopped)
+    return Answer(tuple((d.weight, d.now) for d in draws), then, tuple(jobs), gain, weak, stopped)
 
 
-def _best(draw: Draw, changes: Sequence[Change]) -> Draw:
-    jobs = [change(draw) for change in changes]
-    return max((replace(job, now=job.predict()) for job in jobs), key=lambda job: job.now.useful_rollouts_per_s)
+def _best(draw: Draw, changes: Sequence[Change], near: Setpoints | None) -> Draw:
+    """Uphill from `near`, the best of a draw that differs a little; changes that round to one job are asked once."""
+    jobs = list({job.setpoints: job for job in (change(draw) for change in changes)}.values())
+    at = next((i for i, job in enumerate(jobs) if job.setpoints == near), len(jobs) // 2)
+    best = _asked(jobs[at])
+    for step in (1, -1):
+        start = at
+        while 0 <= at + step < len(jobs):
+            further = _asked(jobs[at + step])
+            if further.now.useful_rollouts_per_s < best.now.useful_rollouts_per_s:
+                break
+            best, at = further, at + step
+        if at != start:
+            break
+    return best
+
+
+def _asked(job: Draw) -> Draw:
+    return replace(job, now=job.predict())

@@ -6,10 +6,12 @@ rollouts. Tabulated once on a logarithmic grid, every question (mean, longest of
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import lru_cache
+from itertools import accumulate, repeat
 from operator import add
+from typing import NamedTuple
 
 SQRT_HALF = math.sqrt(0.5)
 GRID_POINTS = 65
@@ -20,8 +22,7 @@ SHARP_SIGMA = 1e-6
 """Below this a lognormal is a constant."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One lognormal of a mixture: weight, mean and spread before the cut, and the cut."""
 
     weight: float
@@ -29,14 +30,38 @@ class Part:
     sigma: float
     cap: float = math.inf
 
+    @property
+    def log_mean(self) -> float:
+        """Of the logarithm, before the cut."""
+        return math.log(self.mean) - 0.5 * self.sigma**2
 
-@dataclass(frozen=True, slots=True)
-class Mixture:
-    """P(X <= x) of each member of a group, given what the group has in common: one row per common value."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """P(X <= x) of each member of a group, given what the group has in common: one row per common value.
+
+    Equal to itself only, which makes it a cheap key of what is remembered of it.
+    """
 
     xs: tuple[float, ...]
     weights: tuple[float, ...]
     rows: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """A table of some unit, in multiples of that unit: stretched, it keeps its shape and all that is known of it."""
+
+    table: Table
+    unit: float = 1.0
+
+    @property
+    def xs(self) -> tuple[float, ...]:
+        return tuple(x * self.unit for x in self.table.xs)
+
+    @property
+    def weighted_rows(self) -> Iterator[tuple[float, tuple[float, ...]]]:
+        return zip(self.table.weights, self.table.rows, strict=True)
 
     def mean(self) -> float:
         return self.longest(1.0)
@@ -46,21 +71,24 @@ class Mixture:
 
         # lognormal sigma 1, over the mean: 4 2.2081 | 8 3.0838 | 16 4.1697 | 64 7.0731
         """
-        return sum(
-            weight * _integral(self.xs, [1.0 - below**members for below in row])
-            for weight, row in zip(self.weights, self.rows, strict=True)
-        )
+        return self.curve(members).mean
 
     def scaled(self, factor: float) -> "Mixture":
-        return Mixture(tuple(x * factor for x in self.xs), self.weights, self.rows)
+        return Mixture(self.table, self.unit * factor)
 
     def curve(self, members: float = 1.0) -> "Curve":
         """The longest of a group, over groups, as a curve."""
-        tails = [1.0] * len(self.xs)
-        for weight, row in zip(self.weights, self.rows, strict=True):
-            below = row if members == 1.0 else [f**members for f in row]
-            tails = [tail - weight * f for tail, f in zip(tails, below, strict=True)]
-        return curve_of(self.xs, tails)
+        return _longest(self.table, members).scaled(self.unit)
+
+
+@lru_cache(maxsize=128)
+def _longest(table: Table, members: float) -> "Curve":
+    """In the table's unit; remembered, since a change of speed asks for the same shape again."""
+    tails = [1.0] * len(table.xs)
+    for weight, row in zip(table.weights, table.rows, strict=True):
+        below = row if members == 1.0 else [f**members for f in row]
+        tails = [tail - weight * f for tail, f in zip(tails, below, strict=True)]
+    return curve_of(table.xs, tails)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +105,16 @@ class Curve:
 
     def scaled(self, factor: float) -> "Curve":
         return Curve(tuple(x * factor for x in self.xs), self.tails, tuple(x * factor for x in self.least))
+
+    def over_each(self, x: float, step: float) -> Iterator[float]:
+        """P(X > x), P(X > x + step), P(X > x + 2 step) ... without end."""
+        xs, tails, i = self.xs, self.tails, 0
+        while x < xs[-1]:
+            i = bisect_right(xs, x, i)
+            below = xs[i - 1]
+            yield 1.0 if i == 0 else tails[i - 1] + (tails[i] - tails[i - 1]) * (x - below) / (xs[i] - below)
+            x += step
+        yield from repeat(0.0)
 
     def over(self, x: float) -> float:
         """P(X > x)."""
@@ -129,19 +167,18 @@ def mixture(groups: Sequence[tuple[float, Sequence[Part]]], points: int = GRID_P
 
     Where all is cut at one cap the grid ends there, with what is below it: the jump itself is no part of a trapezoid.
     """
-    parts = [part for _, inner in groups for part in inner]
-    low = min(_log_mean(p) - REACH_SIGMAS * p.sigma for p in parts)
-    high = max(min(_log_mean(p) + REACH_SIGMAS * p.sigma, math.log(p.cap)) for p in parts)
+    low, high, capped = math.inf, -math.inf, False
+    for _, parts in groups:
+        for part in parts:
+            centre, cap, reach = part.log_mean, math.log(part.cap), REACH_SIGMAS * part.sigma
+            low = min(low, centre - reach)
+            high, capped = max((high, capped), (min(centre + reach, cap), cap <= centre + reach))
     low = min(low, high) - 1e-3
-    high += 0.0 if any(math.log(p.cap) == high for p in parts) else 1e-3
+    high += 0.0 if capped else 1e-3
     logs = [low + (high - low) * i / (points - 1) for i in range(points - 1)] + [high]
     xs = tuple(math.exp(u) for u in logs)
     rows = tuple(_row(inner, logs) for _, inner in groups)
-    return Mixture(xs, tuple(weight for weight, _ in groups), rows)
-
-
-def _log_mean(part: Part) -> float:
-    return math.log(part.mean) - 0.5 * part.sigma**2
+    return Mixture(Table(xs, tuple(weight for weight, _ in groups), rows))
 
 
 def _row(parts: Sequence[Part], logs: Sequence[float]) -> tuple[float, ...]:
@@ -149,23 +186,15 @@ def _row(parts: Sequence[Part], logs: Sequence[float]) -> tuple[float, ...]:
     count, low, step = len(logs), logs[0], logs[1] - logs[0]
     rising, steps = [0.0] * count, [0.0] * (count + 1)
     for part in parts:
-        centre, sigma, weight = _log_mean(part), max(part.sigma, SHARP_SIGMA), part.weight
+        centre, sigma, half = part.log_mean, max(part.sigma, SHARP_SIGMA), 0.5 * part.weight
         inverse = SQRT_HALF / sigma
         cap = count if part.cap == math.inf else min(count, math.floor((math.log(part.cap) - low) / step + 1e-9) + 1)
         first = max(0, math.ceil((centre - REACH_SIGMAS * sigma - low) / step))
         last = min(cap, max(first, math.floor((centre + REACH_SIGMAS * sigma - low) / step) + 1))
-        half = 0.5 * weight
-        for i in range(first, last):
-            rising[i] += half * math.erfc((centre - logs[i]) * inverse)
-        steps[last] += weight
+        own = [half * math.erfc((centre - u) * inverse) for u in logs[first:last]]
+        rising[first:last] = map(add, rising[first:last], own)
+        steps[last] += part.weight
     return tuple(map(add, rising, accumulate(steps)))
-
-
-def _integral(xs: Sequence[float], tails: Sequence[float]) -> float:
-    """xs[0] + integral of the tail above it, trapezoid in log x (equal steps)."""
-    step = math.log(xs[1] / xs[0])
-    inner = sum(x * tail for x, tail in zip(xs, tails, strict=True)) - 0.5 * (xs[0] * tails[0] + xs[-1] * tails[-1])
-    return xs[0] + step * inner
 
 
 def clipped_moments(mean: float, sigma: float, cap: float) -> tuple[float, float]:

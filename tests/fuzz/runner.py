@@ -20,7 +20,12 @@ from tuner.errors import ContractError, TunerError
 
 OUR_PACKAGES = ("simulators", "policies", "tuner")
 HANG_S = 60
-"""A case that is not done by then counts as a hang. Inputs are small: an honest one takes milliseconds."""
+"""A case that has computed for so long counts as a hang. Inputs are small: an honest one takes milliseconds.
+
+Processor seconds: on a machine that many share the clock on the wall says nothing of a case.
+"""
+STUCK_S = 1200
+"""By the clock on the wall: so long no case waits for anything."""
 
 
 class HangError(BaseException):
@@ -61,7 +66,7 @@ def write_files(case: Case, folder: Path) -> list[Path]:
 
 def run_paths(paths: list[Path], framework: str | None, index: int) -> Outcome:
     try:
-        with _time_limit(), warnings.catch_warnings():
+        with time_limit(), warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
             check_answer(library.answer_json(paths, framework))
     except ContractError as error:
@@ -101,17 +106,21 @@ def _validator() -> Draft202012Validator:
 
 
 @contextmanager
-def _time_limit() -> Iterator[None]:
-    def stop(_signal: int, _frame: object) -> None:
-        raise HangError(f"not done after {HANG_S} s")
+def time_limit(hang_s: float = HANG_S, stuck_s: float = STUCK_S) -> Iterator[None]:
+    def stop(number: int, _frame: object) -> None:
+        limit, clock = (hang_s, "computing") if number == signal.SIGPROF else (stuck_s, "waiting")
+        raise HangError(f"not done after {limit:g} s of {clock}")
 
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(HANG_S)
+    clocks = ((signal.SIGPROF, signal.ITIMER_PROF, hang_s), (signal.SIGALRM, signal.ITIMER_REAL, stuck_s))
+    previous = [signal.signal(number, stop) for number, _, _ in clocks]
+    for _, timer, seconds in clocks:
+        signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
+        for (number, timer, _), handler in zip(clocks, previous, strict=True):
+            signal.setitimer(timer, 0.0)
+            signal.signal(number, handler)
 
 
 def _failed(index: int, error: BaseException) -> Outcome:

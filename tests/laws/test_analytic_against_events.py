@@ -1,8 +1,12 @@
 """The two models agree where the analytic one says that it stands on its own."""
 
+from dataclasses import replace
+
 import pytest
 
-from benchmarks.agreement import Pair, compared, quantile, table
+from benchmarks.agreement import Pair, compared, compared_job, quantile, table
+from simulators.stations import Plug, SyncMode
+from tests.oracles.configurations import Configuration, configuration
 
 MEDIAN, NINE_TENTHS = 0.005, 0.04
 """Promised errors of throughput outside the weak rule."""
@@ -41,3 +45,23 @@ def test_staleness_agrees_where_throughput_does() -> None:
     assert len(off) > 12
     assert quantile(off, 0.5) <= 0.03
     assert quantile(off, 0.9) <= 0.15
+
+
+def drained(job: Configuration) -> Configuration:
+    """The same job, whose engines finish what they hold before they take new weights."""
+    sync = replace(job.stations.sync, mode=SyncMode.DRAIN, rolling=False)
+    return replace(job, stations=replace(job.stations, sync=sync))
+
+
+def test_drained_engines_under_a_cap_hold_no_more_than_their_batches() -> None:
+    """Weak, but no order of magnitude off: what is in flight at a publication is left of the last batches."""
+    jobs = (configuration(seed, extras=False) for seed in range(120))
+    capped = [
+        job for job in jobs if job.stations.admission.plug is Plug.WIP_CAP and not job.setpoints.oversampling_ratio
+    ]
+    found = [pair for job in capped if (pair := compared_job(drained(job), 20_000)) is not None]
+    errors = [abs(pair.error) for pair in found]
+    assert len(errors) > 20
+    assert all(pair.weak for pair in found)
+    assert quantile(errors, 0.5) <= 0.12, table(found)
+    assert quantile(errors, 0.8) <= 0.4, table(found)

@@ -44,6 +44,9 @@ SERIAL = replace(OVER, topology=Topology(mode=Mode.SERIAL, gpus_total=2))
 POOLED = with_knobs(with_stations(AGENT, prefill=PrefillPool(1, 1e-3, 20_000, 1e-5, 0.01)), gpus_prefill=2)
 BOXED = with_stations(AGENT, sandboxes=Sandboxes(2.0, live_limit=8))
 ORDERED = with_stations(AGENT, admission=Admission(Plug.WIP_CAP, 12, order=Order.ADMISSION))
+STALE_IN_ORDER = with_knobs(
+    with_stations(AGENT, admission=Admission(Plug.DISCARD_STALE, order=Order.ADMISSION)), staleness_bound=1.0
+)
 SYNCS = [
     with_knobs(
         with_stations(
@@ -81,6 +84,8 @@ WIDE = [
     with_stations(AGENT, admission=Admission(Plug.PER_SYNC, 6)),
     ORDERED,
     with_knobs(ORDERED, filter_zero_adv=True),
+    with_stations(AGENT, admission=Admission(Plug.DROP_OLDEST, 6, order=Order.ADMISSION)),
+    with_knobs(STALE_IN_ORDER, filter_zero_adv=True, partial_rollout=True),
     with_stations(AGENT, pruning=Pruning(600, 0.5)),
     with_stations(with_knobs(AGENT, max_in_flight=8), tenant=Tenant(500.0)),
 ]
@@ -128,8 +133,9 @@ def test_failures_are_replaced_and_counted() -> None:
     assert prediction.waste["failed"] == pytest.approx(0.1, abs=0.01)
 
 
-def test_a_group_older_than_the_bound_is_never_trained() -> None:
-    job = with_knobs(with_stations(AGENT, admission=Admission(Plug.DISCARD_STALE)), staleness_bound=2.0)
+@pytest.mark.parametrize("order", Order)
+def test_a_group_older_than_the_bound_is_never_trained(order: Order) -> None:
+    job = with_knobs(with_stations(AGENT, admission=Admission(Plug.DISCARD_STALE, order=order)), staleness_bound=2.0)
     prediction = predict(job)
     assert prediction.staleness is not None
     assert prediction.staleness.maximum == 2.0

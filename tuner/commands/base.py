@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from policies.estimators import estimate
 from policies.recommendations import advise
 from simulators.cost import Shares, Spending, known_price, spending
+from simulators.event_model import is_warm
 from simulators.plant import Bounds
 from tuner import answers, ingest
 from tuner.errors import ConfigError
@@ -117,7 +118,7 @@ def _folded(name: str) -> str:
 def material_of(reading: ingest.Reading, bounds: Bounds, usd_per_gpu_hour: float | None) -> Material:
     """Diagnosis, advice and cost of a reading: all that an answer is made of."""
     snapshot = estimate(reading.topology, reading.setpoints, reading.snapshot)
-    advice = advise(reading.topology, reading.setpoints, reading.snapshot, bounds)
+    advice = advise(reading.topology, reading.setpoints, reading.snapshot, bounds, is_warm)
     rates = advice.diagnosis.rates
     price = usd_per_gpu_hour if usd_per_gpu_hour is not None else known_price(reading.topology.gpu_model)
     spent: Spending | None = None

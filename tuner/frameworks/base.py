@@ -42,6 +42,12 @@ class KnobKey:
     """The key does something in that mode only."""
     where_set: str = ""
     """A configuration key: this is the knob's name where the configuration sets it. Such keys stand after the usual."""
+    setpoint: str | None = None
+    """The setpoint that the key holds, where that is not named as the knob."""
+    per: tuple[str, ...] = ()
+    """Configuration keys, the first that is set counts: the key holds the setpoint divided by it (GPUs per node)."""
+    times: tuple[str, ...] = ()
+    """The same, multiplied: an oversampling ratio is written as a number of prompts."""
 
     def holds(self, mode: Mode, config: Mapping[str, object]) -> bool:
         return self.only in (None, mode) and (not self.where_set or self.where_set in config)
@@ -99,6 +105,9 @@ class Framework:
     aliases: tuple[Alias, ...]
     knobs: tuple[KnobKey, ...] = ()
     formats: tuple[LineFormat, ...] = ()
+    serves: tuple[str, ...] = ()
+    """What it serves as Prometheus metrics: prefixes ending in `:` or `_`, under which aliases stand, and full names
+    that only `interpret` or `facts` read."""
     signature: tuple[str, ...] = ()
     """Raw keys, or prefixes ending in `/` `.` or `_`, that only this framework writes; each hit counts."""
     config_signature: tuple[str, ...] = ()
@@ -115,5 +124,10 @@ class Framework:
     interpret: Interpret | None = None
     computed_trust: Mapping[str, float] = field(default_factory=dict)
     """Trust of signals that `interpret` adds, where it is not 1."""
+    config_style: str = ""
+    """How its settings are written over: `hydra`, `arguments`, `toml` or `yaml`; empty: they are not."""
+    sync_keys: tuple[str, ...] = ()
+    """Raw keys above 0 while an engine takes new weights."""
+    """What its launch command takes last and lets win: `hydra` overrides, `arguments`, a `toml` file; empty: none."""
     copy_labels: tuple[str, ...] = ()
     """Labels that tell copies of one speaker apart (`tp_rank`): of records that differ only in these, one counts."""

@@ -99,11 +99,30 @@ def _groups(raw: Mapping[str, float]) -> dict[str, float]:
 
 RESTART = Change.RESTART
 KNOBS = (
-    KnobKey("gpus_trainer", "--actor-num-nodes", RESTART, note="with --actor-num-gpus-per-node"),
+    KnobKey(
+        "gpus_trainer",
+        "--actor-num-nodes",
+        RESTART,
+        note="with --actor-num-gpus-per-node",
+        per=("actor_num_gpus_per_node",),
+    ),
     KnobKey("gpus_generator", "--rollout-num-gpus", RESTART, note="in steps of --rollout-num-gpus-per-engine"),
     KnobKey("prefill_decode_split", "--prefill-num-servers", RESTART, note="or server_groups of --sglang-config"),
-    KnobKey("oversampling_ratio", "--over-sampling-batch-size", RESTART, data_changing=True, note="prompts"),
-    KnobKey("max_in_flight", "--sglang-server-concurrency", RESTART, note="per engine; fully async: groups"),
+    KnobKey(
+        "oversampling_ratio",
+        "--over-sampling-batch-size",
+        RESTART,
+        data_changing=True,
+        note="prompts",
+        times=("rollout_batch_size",),
+    ),
+    KnobKey(
+        "max_in_flight",
+        "--sglang-server-concurrency",
+        RESTART,
+        note="per engine; fully async: groups",
+        setpoint="max_in_flight_per_engine",
+    ),
     KnobKey("client_concurrency", "--sglang-server-concurrency", RESTART, note="also sizes the HTTP pool"),
     KnobKey("group_size", "--n-samples-per-prompt", RESTART, data_changing=True),
     KnobKey("sync_interval", "--update-weights-interval", RESTART, data_changing=True),
@@ -146,5 +165,6 @@ FRAMEWORK = Framework(
     step_keys=("rollout/step", "train/step"),
     mode=mode_of,
     facts=facts_of,
+    config_style="arguments",
     interpret=interpret,
 )

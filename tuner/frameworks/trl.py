@@ -258,5 +258,6 @@ FRAMEWORK = Framework(
     step_keys=("step", "train/global_step", "global_step"),
     mode=mode_of,
     facts=facts,
+    config_style="arguments",
     interpret=interpret,
 )

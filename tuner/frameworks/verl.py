@@ -13,9 +13,24 @@ from tuner.frameworks.verl_measures import ALIASES, SIGNATURE, interpret
 RESTART = Change.RESTART
 _V1_STALENESS = f"{V1}sampler.max_off_policy_threshold"
 _V1_SYNC = f"{V1}separate_async.parameter_sync_step"
+_V1_NODES = f"{ROLLOUT}nnodes"
+_PER_NODE = ("rollout.n_gpus_per_node", f"{ROLLOUT}n_gpus_per_node", "trainer.n_gpus_per_node")
 KNOBS = (
-    KnobKey("gpus_trainer", "trainer.nnodes", RESTART, note="with trainer.n_gpus_per_node; batches must divide"),
-    KnobKey("gpus_generator", "rollout.nnodes", RESTART, note=f"with rollout.n_gpus_per_node; V1: {ROLLOUT}nnodes"),
+    KnobKey(
+        "gpus_trainer",
+        "trainer.nnodes",
+        RESTART,
+        note="with trainer.n_gpus_per_node; batches must divide",
+        per=("trainer.n_gpus_per_node",),
+    ),
+    KnobKey(
+        "gpus_generator",
+        "rollout.nnodes",
+        RESTART,
+        note=f"with rollout.n_gpus_per_node; V1: {_V1_NODES}",
+        per=_PER_NODE,
+    ),
+    KnobKey("gpus_generator", _V1_NODES, RESTART, where_set=_V1_NODES, per=_PER_NODE),
     KnobKey("staleness_bound", "async_training.staleness_threshold", RESTART, data_changing=True),
     KnobKey("staleness_bound", _V1_STALENESS, RESTART, data_changing=True, where_set=_V1_STALENESS),
     KnobKey(
@@ -35,7 +50,14 @@ KNOBS = (
         note="separate_async; before V1 start verl.experimental.one_step_off_policy or fully_async_policy",
     ),
     KnobKey("partial_rollout", "async_training.partial_rollout", RESTART, data_changing=True, only=Mode.OVERLAPPED),
-    KnobKey("oversampling_ratio", "data.gen_batch_size", RESTART, data_changing=True, note="with filter_groups"),
+    KnobKey(
+        "oversampling_ratio",
+        "data.gen_batch_size",
+        RESTART,
+        data_changing=True,
+        note="with filter_groups",
+        times=("data.train_batch_size",),
+    ),
     KnobKey("checkpoint_interval", "trainer.save_freq", RESTART),
     KnobKey("validation_interval", "trainer.test_freq", RESTART),
     KnobKey("kv_memory", f"{ROLLOUT}gpu_memory_utilization", RESTART),
@@ -43,6 +65,7 @@ KNOBS = (
         "max_in_flight",
         f"{ROLLOUT}max_num_seqs",
         RESTART,
+        setpoint="max_in_flight_per_engine",
         note="per engine; fully async: async_training.concurrent_samples_per_replica, in prompts",
     ),
     KnobKey("client_concurrency", f"{ROLLOUT}agent.num_workers", RESTART),
@@ -80,5 +103,6 @@ FRAMEWORK = Framework(
     mode=mode_of,
     version=version_of,
     facts=facts_of,
+    config_style="hydra",
     interpret=interpret,
 )

@@ -14,6 +14,8 @@ V1 = "trainer.v1."
 
 SYNC, COLOCATE_ASYNC, ONE_STEP_OFF = "sync", "colocate_async", "one_step_off"
 FULLY_ASYNC, SEPARATE_ASYNC = "fully_async", "separate_async"
+HOOK_POLICY = "equipoise"
+"""The lending policy of deploy/hooks/equipoise_verl.py: it does what it is told, so nothing tunes itself."""
 OVERLAPPED_STACKS = frozenset((ONE_STEP_OFF, FULLY_ASYNC, SEPARATE_ASYNC))
 
 
@@ -137,7 +139,8 @@ def _updates(config: Mapping[str, object], which: str | None) -> int | None:
 
 
 def _self_tuned(config: Mapping[str, object]) -> tuple[str, ...]:
-    lends = truth(config, "async_training.use_dynamic_resource_scheduling")
+    ours = config.get("async_training.dynamic_schedule_policy") == HOOK_POLICY
+    lends = truth(config, "async_training.use_dynamic_resource_scheduling") and not ours
     switches = truth(config, f"{V1}separate_async.hybrid_rollout.enable_switch")
     return ("gpus_trainer", "gpus_generator") if lends or switches else ()
 

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from tuner.answers import Answer
@@ -16,8 +17,17 @@ from tuner.report.story import pictures_of
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def page(template: str, filters: Mapping[str, Callable[..., object]], **content: object) -> str:
+Filter = Callable[..., object]
+
+
+def page(template: str, filters: Mapping[str, Filter], **content: object) -> str:
     """A filled template. All text is escaped; only the charts, which we draw ourselves, are markup."""
+    return _template(template, tuple(filters.items())).render(style=_style(), **content)
+
+
+@lru_cache(maxsize=8)
+def _template(template: str, filters: tuple[tuple[str, Filter], ...]) -> Template:
+    """Compiled; remembered, since a daemon or a fuzzer writes the same page again and again."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -25,9 +35,13 @@ def page(template: str, filters: Mapping[str, Callable[..., object]], **content:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"chart": Markup, **filters}
-    style = Markup((TEMPLATES / "report.css").read_text(encoding="utf-8"))
-    return environment.get_template(template).render(style=style, **content)
+    environment.filters |= {"chart": Markup, **dict(filters)}
+    return environment.get_template(template)
+
+
+@lru_cache(maxsize=1)
+def _style() -> Markup:
+    return Markup((TEMPLATES / "report.css").read_text(encoding="utf-8"))
 
 
 def render(answer: Answer, material: Material) -> str:

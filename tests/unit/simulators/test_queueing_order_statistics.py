@@ -2,6 +2,7 @@
 
 import math
 import random
+from itertools import islice
 
 import pytest
 
@@ -53,3 +54,19 @@ def test_quantiles_and_tails_agree() -> None:
     assert curve.mean == pytest.approx(1.0, abs=2e-4)
     assert curve.beyond(2.0) + curve.at_most(2.0) == pytest.approx(1.0, abs=2e-4)
     assert curve.over(2.0) == pytest.approx(0.5 * math.erfc((math.log(2.0) + 0.5) / math.sqrt(2.0)), abs=2e-3)
+
+
+def test_a_stretched_law_is_the_law_of_stretched_parts() -> None:
+    parts = [Part(0.6, 2.0, 0.9, 9.0), Part(0.4, 5.0, 0.3, 9.0)]
+    stretched = mixture([(1.0, parts)]).scaled(7.0)
+    drawn_anew = mixture([(1.0, [Part(p.weight, 7.0 * p.mean, p.sigma, 7.0 * p.cap) for p in parts])])
+    for members in (1.0, 8.0):
+        one, other = stretched.curve(members), drawn_anew.curve(members)
+        assert one.mean == pytest.approx(other.mean, rel=1e-12)
+        assert [one.over(x) for x in (1.0, 10.0, 40.0)] == pytest.approx([other.over(x) for x in (1.0, 10.0, 40.0)])
+
+
+def test_tails_asked_in_a_row_are_the_tails_asked_one_by_one() -> None:
+    curve = mixture([(1.0, [Part(1.0, 1.0, 1.0)])]).curve()
+    in_a_row = list(islice(curve.over_each(-0.2, 0.3), 2000))
+    assert in_a_row == pytest.approx([curve.over(-0.2 + 0.3 * i) for i in range(2000)], abs=1e-12)

@@ -1,0 +1,155 @@
+"""Turns knobs inside the training process: a small file that a hook there reads at its step boundary.
+
+FILE      written by us       {"schema", "sequence", "fencing_token", "decision_id", "setpoints", "base"}
+FILE.ack  written by the hook {"schema", "sequence", "step", "setpoints", "refused": {NAME: REASON}}
+
+`setpoints` in FILE are all that were ever ordered, so that a restarted job takes them up again; in the acknowledgement
+they are what is in force. `base` is the split at the start. The hooks are under deploy/hooks/.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from policies.control import Capability
+from policies.settings import merged, values
+from simulators.plant import Change, Inventory, Order, Outcome, Setpoints, Status
+from tuner.actuators import files, wire
+from tuner.actuators.base import Actuator
+from tuner.actuators.guarded import Guarded, Outcomes, alike
+from tuner.actuators.site import Site, capabilities
+from tuner.errors import ActuationError
+
+SCHEMA = 1
+BYTES_MAX = 1 << 16
+"""Both files are a few hundred bytes long."""
+
+
+class Options(BaseModel):
+    """`[[actuator]] kind = "control_file"`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    path: Path
+    """The control file; its folder must be one that the training process sees, and may write to."""
+    knobs: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The knobs that the hook turns."""
+    actuation_s: Annotated[float, Field(ge=0)] = 300.0
+    """A prior: half a step or so, until it is measured."""
+    patience_s: Annotated[float, Field(gt=0)] = 3600.0
+    """An order that no hook takes up in this time is withdrawn."""
+
+
+def make(options: Options, site: Site) -> Actuator:
+    """The job goes on through the change, so nothing is resumed on another number of GPUs."""
+    hot = replace(site, topology=replace(site.topology, trainer_resize=None))
+    return Guarded(_Letterbox(options, site), hot)
+
+
+class _Letterbox:
+    """A hand that leaves a letter, and waits for the answer."""
+
+    def __init__(self, options: Options, site: Site) -> None:
+        self._options, self._site = options, site
+        self._path = options.path
+        self._answer = options.path.with_name(options.path.name + ".ack")
+        self._since: tuple[int, float] | None = None
+        """The letter that waits, and since when."""
+
+    @property
+    def name(self) -> str:
+        return "control_file"
+
+    def capabilities(self) -> tuple[Capability, ...]:
+        usual = Capability("", Change.BOUNDARY, self._options.actuation_s)
+        return capabilities(self._options.knobs, self._site, usual)
+
+    def current(self) -> Setpoints:
+        try:
+            return wire.setpoints(self._read(self._answer).get("setpoints"))
+        except ActuationError:
+            return Setpoints()
+
+    def inventory(self) -> Inventory:
+        return Inventory()
+
+    def seen_token(self) -> int:
+        try:
+            return _count(self._read(self._path), "fencing_token")
+        except ActuationError:
+            return 0
+
+    def pending(self, now_s: float) -> Setpoints:
+        return Setpoints()
+
+    def turn(self, order: Order, now_s: float) -> Outcomes:
+        try:
+            return self._written(order, now_s)
+        except ActuationError as error:
+            return alike(order, Status.REFUSED, str(error))
+
+    def _written(self, order: Order, now_s: float) -> Outcomes:
+        letter = self._read(self._path)
+        wanted = merged(wire.setpoints(letter.get("setpoints")), order.setpoints)
+        if wanted != wire.setpoints(letter.get("setpoints")) or order.fencing_token != _count(letter, "fencing_token"):
+            letter = self._write(wanted, order, _count(letter, "sequence") + 1)
+        return self._answered(order, _count(letter, "sequence"), now_s)
+
+    def _answered(self, order: Order, sequence: int, now_s: float) -> Outcomes:
+        """What the hook says of this letter; withdrawn where it has said nothing for too long."""
+        answer = self._read(self._answer)
+        if _count(answer, "sequence") == sequence:
+            refused = answer.get("refused")
+            said = refused if isinstance(refused, Mapping) else {}
+            return {name: _outcome(name, said, self._answer) for name in values(order.setpoints)}
+        if self._since is None or self._since[0] != sequence:
+            self._since = (sequence, now_s)
+        if now_s - self._since[1] <= self._options.patience_s:
+            due_s = self._since[1] + self._options.actuation_s
+            return alike(order, Status.PENDING, f"waits in {self._path} for the next step boundary", due_s)
+        self._write(self.current(), order, sequence + 1)
+        why = f"no hook has read {self._path} in {self._options.patience_s:.0f} s: the order is withdrawn"
+        return alike(order, Status.REFUSED, why)
+
+    def _write(self, wanted: Setpoints, order: Order, sequence: int) -> Mapping[str, Any]:
+        letter = {
+            "schema": SCHEMA,
+            "sequence": sequence,
+            "fencing_token": order.fencing_token,
+            "decision_id": order.decision_id,
+            "setpoints": values(wanted),
+            "base": {k: v for k, v in values(self._site.in_force).items() if k in ("gpus_trainer", "gpus_generator")},
+        }
+        files.write(self._path, json.dumps(letter, indent=1, allow_nan=False).encode() + b"\n")
+        return letter
+
+    def _read(self, path: Path) -> Mapping[str, Any]:
+        """The document of a file; empty where there is none."""
+        data = files.read(path, BYTES_MAX)
+        if data is None:
+            return {}
+        document, fault = wire.document(data)
+        if fault:
+            raise ActuationError(f"{path} is {fault}")
+        return document
+
+    def close(self) -> None:
+        return
+
+
+def _count(document: Mapping[str, Any], key: str) -> int:
+    value = document.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+
+def _outcome(name: str, refused: Mapping[str, Any], path: Path) -> Outcome:
+    """The hook has read the letter, and yet the setpoint is not in force: it says why, or it is not its to turn."""
+    why = refused.get(name)
+    words = (
+        why if isinstance(why, str) and why.strip() else f"the hook has read the order and {path} does not show {name}"
+    )
+    return Outcome(Status.REFUSED, words[: wire.REASON_CHARS_MAX])
