@@ -140,7 +140,8 @@ def charter_of(setup: Setup, world: World, begun_s: float) -> Charter:
     job, policy = setup.job, stated(setup.job.policy)
     model = _stated_job(policy.get("model"))
     law = policy.get("name") or ("predictive" if model is not None else "rate_balance")
-    policy_named(law)
+    parameters = tuple(sorted((policy.get("parameters") or {}).items()))
+    policy_named(law, parameters)
     if law in MODELLED and model is None:
         raise ConfigError(
             f"policy.name={law!r} looks ahead with a model and [policy] model is missing: name a scenario file "
@@ -156,6 +157,7 @@ def charter_of(setup: Setup, world: World, begun_s: float) -> Charter:
         world.capabilities,
         Limits(**stated(job.guardrails)),
         stated=model,
+        parameters=parameters,
         ends_s=None if horizon_s is None else begun_s + horizon_s,
         gate=GateLimits(**{n: v for n, v in stated(job.gate).items() if n not in ("simulate", "deadline_s")}),
         simulated=law in MODELLED and job.gate.simulate is not False,

@@ -44,6 +44,8 @@ class PolicySection(Section):
 
     name: str | None = Field(default=None, examples=["predictive"])
     """static, threshold, rate_balance, lending or predictive. Absent: predictive with a model, else rate_balance."""
+    parameters: dict[str, FiniteFloat] | None = Field(default=None, examples=[{"gain_min_frac": 0.03}])
+    """The law's parameters where they are not its defaults, by name: what `equipoise tune --policy` found."""
     model: str | None = Field(default=None, examples=["glm-5-tool-use"])
     """A scenario file (or a shipped one's name) that states how the job is built: engines, trainer, workload. The
     models that look ahead and the gate start from it and follow the job's metrics; `predictive` needs one."""
