@@ -52,7 +52,8 @@ class Question:
 
 def confirm(question: Question, draws: Sequence[Draw], limits: GateLimits) -> GateVerdict:
     """The verdict, with the gain's 80 % interval over the calibrated draws."""
-    gains = {name: _gains(question, [d for d in draws if d.structure == name]) for name in _structures(draws)}
+    tried = {name: [_tried(question, d) for d in draws if d.structure == name] for name in _structures(draws)}
+    gains = {name: [gain for gain, _ in found] for name, found in tried.items()}
     own = gains.pop(CALIBRATED, [])
     if len(own) < limits.draws_min:
         return GateVerdict(False, f"{len(own)} calibrated draws, {limits.draws_min} needed", draws=len(own))
@@ -67,7 +68,8 @@ def confirm(question: Question, draws: Sequence[Draw], limits: GateLimits) -> Ga
     elif len(others) < limits.structures_min:
         passed, why = False, f"{words}, but {len(others)} structurally different models were asked"
     elif doubters:
-        passed, why = False, f"{words}, but the {doubters[0]} model gives {others[doubters[0]]:.0%}"
+        lost = next((f": {reason}" for _, reason in tried[doubters[0]] if reason), "")
+        passed, why = False, f"{words}, but the {doubters[0]} model gives {others[doubters[0]]:.0%}{lost}"
     else:
         passed, why = True, words
     return GateVerdict(passed, why, chance, gain, len(own), others)
@@ -77,25 +79,23 @@ def _structures(draws: Iterable[Draw]) -> list[str]:
     return sorted({d.structure for d in draws})
 
 
-def _gains(question: Question, draws: Iterable[Draw]) -> list[float]:
-    return [_gain(question, draw) for draw in draws]
-
-
-def _gain(question: Question, draw: Draw) -> float:
-    """Relative gain of one draw; LOST where the new setting cannot run or breaks a bound that the old one keeps."""
+def _tried(question: Question, draw: Draw) -> tuple[float, str]:
+    """(relative gain, "") of one draw; (LOST, why) where the new setting cannot run or breaks a bound it kept."""
     q, then = question, merged(question.now, question.changes)
     try:
         was = draw.model.predict(q.topology, draw.workload, without(q.now, q.missing))
         will = draw.model.predict(q.topology, draw.workload, without(then, q.missing))
-    except ValueError:
-        return LOST
+    except ValueError as error:
+        return LOST, str(error)
     before = {v.constraint for v in violations(q.objective, q.bounds, q.now, was)}
     after = {v.constraint for v in violations(q.objective, q.bounds, then, will)}
     worth = value(q.objective, was, q.now)
-    if after - before or not worth > TINY:
-        return LOST
+    if after - before:
+        return LOST, f"{', '.join(sorted(after - before))} would be broken"
+    if not worth > TINY:
+        return LOST, "nothing useful is trained now"
     gain = value(q.objective, will, then) / worth - 1.0
-    return gain if gain == gain else LOST
+    return (gain, "") if gain == gain else (LOST, "no gain can be reckoned")
 
 
 def _share_above(gains: Sequence[float], cost: float) -> float:

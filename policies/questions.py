@@ -8,6 +8,7 @@ from policies.prospects import Prospects, Value, interval
 from simulators.analytic import AnalyticModel
 from simulators.calibration import Answer, Draw, ask
 from simulators.calibration.checking import Checked, checked
+from simulators.calibration.completion import SIDES_ASSUMED
 from simulators.event_model import is_warm
 from simulators.event_state import Job
 from simulators.legality import refusal
@@ -16,6 +17,7 @@ from simulators.model import Prediction
 from simulators.plant import Bounds, Setpoints, Topology
 
 LIMITS_SHOWN = 3
+GPUS = frozenset({"gpus_trainer", "gpus_generator"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def reply(prospects: Prospects, settings: Mapping[str, Value], bounds: Bounds) -
         now=_state(answer.now),
         then=_state(answer.then),
         gain_frac=interval(answer.gain if found is None else found.corrects(answer.gain)),
-        limits=_limits(answer),
+        limits=_limits(answer, calibration.assumed),
         illegal=tuple(_illegal((first.topology, first.setpoints), calibration.draws[0].setpoints, settings, bounds)),
         stopped=answer.stopped,
         parameters=tuple(p.sentence() for p in calibration.parameters if p not in calibration.unidentified),
@@ -108,11 +110,17 @@ def _mean(values: Iterable[tuple[float, float]]) -> float:
     return sum(w * v for w, v in pairs) / sum(w for w, _ in pairs)
 
 
-def _limits(answer: Answer) -> tuple[Limiter, ...]:
-    """Mean gain of raising each limit alone; a limit that a possible job has not counts there as no gain."""
+def _limits(answer: Answer, assumed: Iterable[str]) -> tuple[Limiter, ...]:
+    """Mean gain of raising each limit alone; a limit that a possible job has not counts there as no gain.
+
+    Counts of GPUs that were made up are nobody's limits.
+    """
+    made_up = GPUS if any(said.startswith(SIDES_ASSUMED) for said in assumed) else frozenset()
     sums: dict[str, tuple[float, float, float]] = {}
     for job in answer.jobs:
         for limit in binding_limits(AnalyticModel, _job(job)):
+            if limit.name in made_up:
+                continue
             now, raised, gain = sums.get(limit.name, (limit.now, limit.raised, 0.0))
             sums[limit.name] = (now, raised, gain + job.weight * limit.gain_frac)
     found = [Limiter(name, *numbers) for name, numbers in sums.items()]
@@ -127,7 +135,7 @@ def _illegal(
     job: tuple[Topology, Setpoints], now: Setpoints, settings: Mapping[str, Value], bounds: Bounds
 ) -> Iterable[str]:
     topology, then = job
-    if then.overlap is not False and then.gpus_trainer and {"gpus_trainer", "gpus_generator"} & settings.keys():
+    if then.overlap is not False and then.gpus_trainer and GPUS & settings.keys():
         why = refusal(topology, then, bounds, then.gpus_trainer)
         if why is not None:
             yield why

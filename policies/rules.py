@@ -10,6 +10,10 @@ from policies.guardrails.case import Limits
 from policies.objective import Objective
 from simulators.plant import Bounds, Topology
 
+DRIFT_S = 6 * 3600.0
+APPROVAL_S = 1800.0
+FREEZE_S = 3600.0
+
 
 class Foreign(StrEnum):
     """What to do when somebody else turns a knob: never fight."""
@@ -32,12 +36,12 @@ class Rules:
     modeller: Modeller | None = None
     ends_s: float = inf
     """When the run ends."""
-    horizon_s: float = 6 * 3600.0
+    horizon_s: float = DRIFT_S
     """The half-life of the job's drift: a gain is not counted for longer."""
     foreign: Foreign = Foreign.ADOPT
-    approval_s: float = 1800.0
+    approval_s: float = APPROVAL_S
     """A question to a person expires after this."""
-    freeze_s: float = 3600.0
+    freeze_s: float = FREEZE_S
     """How long a knob rests after a move that failed or was reverted."""
     earn_auto: bool = True
     """`auto` acts only on knobs whose shadows were good."""

@@ -25,6 +25,12 @@ class ActuationError(TunerError):
     exit_code = 4
 
 
+class LedgerError(TunerError):
+    """The journal cannot be written now: the loop holds, and tries again at its next tick."""
+
+    exit_code = 2
+
+
 class ContractError(TunerError):
     """A bug of ours: stop."""
 

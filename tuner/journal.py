@@ -9,11 +9,12 @@ import io
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
@@ -21,7 +22,7 @@ from policies.conduct import noted
 from policies.control import Command, Decision
 from policies.state import STATE_VERSION, State
 from simulators.plant import Observation, Receipt
-from tuner.errors import ConfigError, ContractError
+from tuner.errors import ConfigError, ContractError, LedgerError
 
 MIGRATIONS = (
     """
@@ -40,6 +41,9 @@ MIGRATIONS = (
     """,
     """
     CREATE TABLE charter (since_tick INTEGER PRIMARY KEY, text TEXT NOT NULL);
+    """,
+    """
+    CREATE TABLE writer (token INTEGER PRIMARY KEY AUTOINCREMENT, at_s REAL NOT NULL, who TEXT NOT NULL);
     """,
 )
 """Statements that lead from one schema version to the next; the version counts them. Added to, never changed."""
@@ -81,8 +85,8 @@ class Ledger(Protocol):
 class Journal:
     """A ledger on disk. Each method is one transaction: after a kill, a row is whole or not there."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = _opened(path)
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self._file = _opened_to_read(path) if read_only else _opened(path)
 
     def close(self) -> None:
         self._file.close()
@@ -97,7 +101,7 @@ class Journal:
             entry.decision.action.value,
             entry.decision.decision_id,
         )
-        with self._file:
+        with self._writing():
             written = self._file.execute(
                 "INSERT INTO tick (at_s, seen, commands, state, decision, action, decision_id) VALUES (?,?,?,?,?,?,?)",
                 row,
@@ -107,9 +111,34 @@ class Journal:
         return written.lastrowid
 
     def answer(self, tick_id: int, receipt: Receipt) -> None:
-        with self._file:
+        with self._writing():
             text = _RECEIPT.dump_json(receipt).decode()
             self._file.execute("UPDATE tick SET receipt = ? WHERE id = ?", (text, tick_id))
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One transaction; what the disk or a lock refuses is a LedgerError."""
+        try:
+            with self._file:
+                yield
+        except sqlite3.Error as error:
+            raise LedgerError(f"the journal cannot be written ({error})") from error
+
+    def begin(self, at_s: float, who: Mapping[str, str | int]) -> int:
+        """A new writer's fencing token: larger than that of every writer before."""
+        with self._writing():
+            row = self._file.execute("INSERT INTO writer (at_s, who) VALUES (?, ?)", (at_s, json.dumps(dict(who))))
+        return int(row.lastrowid or 0)
+
+    def writer(self) -> dict[str, str | int]:
+        """Who wrote last, as it named itself; empty in a journal that no daemon wrote."""
+        row = self._file.execute("SELECT who FROM writer ORDER BY token DESC LIMIT 1").fetchone()
+        return {} if row is None else dict(json.loads(row[0]))
+
+    def first_begun_s(self) -> float | None:
+        """When the first writer began."""
+        at_s: float | None = self._file.execute("SELECT MIN(at_s) FROM writer").fetchone()[0]
+        return at_s
 
     def charter(self) -> str | None:
         """What the controller goes by since its last start; None in a journal without one."""
@@ -120,7 +149,7 @@ class Journal:
         """From the next tick on the controller goes by this; an unchanged one is not written again."""
         if self.charter() == text:
             return
-        with self._file:
+        with self._writing():
             self._file.execute("INSERT OR REPLACE INTO charter VALUES (?, ?)", (self.size(), text))
 
     def last(self) -> State | None:
@@ -149,7 +178,7 @@ class Journal:
 
     def keep(self, ticks: int) -> int:
         """Forget all but the last `ticks`; how many went. What is forgotten cannot be replayed."""
-        with self._file:
+        with self._writing():
             gone = self._file.execute(
                 "DELETE FROM tick WHERE id <= (SELECT COALESCE(MAX(id), 0) FROM tick) - ?", (ticks,)
             )
@@ -173,6 +202,13 @@ def written(path: Path) -> Journal:
         kind = "is empty" if path.is_file() else "there is no such journal"
         raise ConfigError(f"{path}: {kind}; `equipoise evaluate --journals DIR` writes some")
     return Journal(path)
+
+
+def viewed(path: Path) -> Journal:
+    """A journal that is there, to read only: beside a daemon that writes it, nothing of it is touched."""
+    if not path.is_file() or path.stat().st_size == 0:
+        return written(path)
+    return Journal(path, read_only=True)
 
 
 def encoded_state(state: State) -> bytes:
@@ -208,6 +244,17 @@ def _opened(path: Path) -> sqlite3.Connection:
         _migrated(file, path)
     except sqlite3.Error as error:
         raise ConfigError(f"{path} cannot be used as a journal ({error}); name another file on a local disk") from error
+    return file
+
+
+def _opened_to_read(path: Path) -> sqlite3.Connection:
+    try:
+        file = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=BUSY_S)
+        owner = int(file.execute("PRAGMA application_id").fetchone()[0])
+    except sqlite3.Error as error:
+        raise ConfigError(f"{path} cannot be read as a journal ({error}); check the path") from error
+    if owner != APPLICATION_ID:
+        raise ConfigError(f"{path} is a database of another program; name the file of a journal")
     return file
 
 

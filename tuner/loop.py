@@ -6,12 +6,12 @@ Written before applied: killed anywhere, the loop goes on from its last row, and
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Protocol
 
 from policies.conduct import noted
-from policies.control import Command, Decision
+from policies.control import Command, CommandKind, Decision
 from policies.controller import tick
 from policies.readings import sane
 from policies.rules import Rules
@@ -20,7 +20,7 @@ from policies.state import State
 from simulators.clock import Clock
 from simulators.plant import Observation, Order, Outcome, Plant, Receipt, Setpoints, Status
 from simulators.snapshot import Note, Snapshot
-from tuner.errors import ContractError
+from tuner.errors import ContractError, LedgerError
 from tuner.journal import Entry, Ledger, encoded_decision, encoded_state
 
 PERIOD_S = 30.0
@@ -32,12 +32,19 @@ class Inbox(Protocol):
 
     def drain(self) -> tuple[Command, ...]: ...
 
+    def put_back(self, commands: tuple[Command, ...]) -> None:
+        """They come first at the next drain: the tick that took them was not written."""
+        ...
+
 
 class NoInbox:
     """Nobody speaks."""
 
     def drain(self) -> tuple[Command, ...]:
         return ()
+
+    def put_back(self, commands: tuple[Command, ...]) -> None:
+        return None
 
 
 class NoLedger:
@@ -51,6 +58,29 @@ class NoLedger:
 
 
 @dataclass(frozen=True, slots=True)
+class Ticked:
+    """One tick as it went."""
+
+    entry: Entry
+    state: State
+    """What the loop goes on from."""
+    tick_id: int | None = None
+    """None: it could not be written, so nothing was done and nothing remembered."""
+    receipt: Receipt | None = None
+    failure: str = ""
+    """Why it, or its receipt, could not be written."""
+    seconds: float = 0.0
+    lag_s: float = 0.0
+    """How much later than due it began."""
+
+
+class Watcher(Protocol):
+    """Who looks on: told of each tick, never asked."""
+
+    def ticked(self, ticked: Ticked) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """What a loop runs on."""
 
@@ -61,30 +91,52 @@ class Parts:
     inbox: Inbox
     period_s: float = PERIOD_S
     fencing_token: int = 0
+    watchers: tuple[Watcher, ...] = ()
 
 
 def run(parts: Parts, state: State, until_s: float = inf) -> State:
     """Tick once a period until `until_s`, or until a command says stop; the last state."""
+    due_s = parts.clock.now_s()
     while True:
         now_s = parts.clock.now_s()
         if now_s >= until_s:
             return state
-        state = step(parts, state, now_s)
+        ticked = one_tick(parts, state, now_s)
+        state = ticked.state
+        took_s = parts.clock.now_s() - now_s
+        for watcher in parts.watchers:
+            watcher.ticked(replace(ticked, seconds=took_s, lag_s=max(0.0, now_s - due_s)))
         if state.stopped:
             return state
-        parts.clock.wait_until(min(until_s, now_s + parts.period_s))
+        due_s = min(until_s, now_s + parts.period_s)
+        parts.clock.wait_until(due_s)
 
 
 def step(parts: Parts, state: State, now_s: float) -> State:
-    """One tick with its effects."""
+    """The state after one tick with its effects."""
+    return one_tick(parts, state, now_s).state
+
+
+def one_tick(parts: Parts, state: State, now_s: float) -> Ticked:
+    """One tick with its effects. What cannot be written is not done: the state stays, people's words wait."""
     seen, commands = sane(_observed(parts.plant, now_s)), parts.inbox.drain()
-    state, decision = tick(parts.rules, state, seen, commands, now_s)
-    tick_id = parts.ledger.commit(Entry(now_s, seen, commands, state, decision))
+    after, decision = tick(parts.rules, state, seen, commands, now_s)
+    entry = Entry(now_s, seen, commands, after, decision)
+    try:
+        tick_id = parts.ledger.commit(entry)
+    except LedgerError as error:
+        stopped = any(command.kind is CommandKind.STOP for command in commands)
+        parts.inbox.put_back(tuple(c for c in commands if c.kind is not CommandKind.STOP))
+        return Ticked(entry, replace(state, stopped=stopped), failure=str(error))
     if decision.order is None:
-        return state
+        return Ticked(entry, after, tick_id)
     receipt = _applied(parts, decision, decision.order, now_s)
-    parts.ledger.answer(tick_id, receipt)
-    return noted(state, receipt)
+    try:
+        parts.ledger.answer(tick_id, receipt)
+    except LedgerError as error:
+        # Not remembered either, as a replay could not know of it: the same order comes again at the next tick.
+        return Ticked(entry, after, tick_id, receipt, str(error))
+    return Ticked(entry, noted(after, receipt), tick_id, receipt)
 
 
 def _observed(plant: Plant, now_s: float) -> Observation:

@@ -13,8 +13,8 @@ SMALL_JOB_GPUS = 32
 ENGINES_MAX = 4096
 SLOTS = 1024
 """Requests of one engine at once where no cap is stated: more than any KV pool holds of long rollouts."""
-
-
+SIDES_ASSUMED = "GPUs of each side"
+"""How the list of what was assumed begins to say that the split is made up."""
 MOST = {"batch_rollouts": 1_000_000, "group_size": 10_000, "engines": 100_000, "gpus_generator": 1_000_000}
 """Larger counts were misread, and a model of them would take for ever."""
 TURNS_MOST, BOUND_MOST, RATIO_MOST = 10_000.0, 1_000.0, 100.0
@@ -119,7 +119,7 @@ def _with_gpus(laid: Laid, snapshot: Snapshot, guess: Guess) -> Laid:
         laid,
         topology=replace(topology, gpus_per_engine=1, gpus_total=count),
         setpoints=replace(setpoints, gpus_generator=count, gpus_trainer=setpoints.gpus_trainer or count, engines=None),
-        assumed=(*laid.assumed, "GPUs of each side" if engines else "GPUs of each side and residents per engine"),
+        assumed=(*laid.assumed, SIDES_ASSUMED if engines else f"{SIDES_ASSUMED} and residents per engine"),
     )
 
 

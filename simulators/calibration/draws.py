@@ -74,7 +74,8 @@ class Draw:
 
     def under(self, topology: Topology, setpoints: Setpoints) -> "Draw":
         """The same workload and stations under other settings; admission and publications follow the settings."""
-        streams = streaming(self.setpoints) or streaming(setpoints)
+        wants_stream = (setpoints.staleness_bound or 0.0) > 0.0  # 0 alone: the next batch waits for the new weights
+        streams = streaming(self.setpoints) or (wants_stream and streaming(setpoints))
         mode = SyncMode.DRAIN if setpoints.in_flight_update is False else SyncMode.IN_FLIGHT
         stations = replace(
             self.stations,

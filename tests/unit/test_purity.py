@@ -26,6 +26,9 @@ HEAVY = {
     "ruamel",
     "tomlkit",
     "prometheus_client",
+    "optuna",
+    "ray",
+    "sqlalchemy",
 }
 
 

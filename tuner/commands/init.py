@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from tuner.answers import printable
 from tuner.commands.base import Ask, read
-from tuner.config.sections import SECTIONS
+from tuner.config.sections import REPEATED, SECTIONS
 from tuner.ingest import Reading
 
 EMPTY: tuple[object, ...] = (None, (), [], "unknown")
@@ -48,7 +48,7 @@ def job_file(known: Mapping[str, list[dict[str, Any]]]) -> str:
     """The TOML text: every key of every section, documented; known ones set, the rest commented out with an example."""
     blocks = [ABOUT]
     for name, model in SECTIONS.items():
-        several = name == "source"
+        several = name in REPEATED
         for values in known.get(name) or [{}]:
             commented, values = several and not values, acceptable(model, values)
             title = f"[[{name}]]" if several else f"[{name}]"
@@ -91,4 +91,6 @@ def _about(text: str) -> list[str]:
 
 def _toml(value: object) -> str:
     """A TOML value; JSON's strings, numbers, booleans and lists are TOML's."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml(inner)}" for name, inner in value.items()) + "}"
     return json.dumps(list(value) if isinstance(value, tuple) else printable(value), ensure_ascii=False)

@@ -22,7 +22,17 @@ from pydantic_settings import (
 )
 
 from simulators.plant import Bounds, Mode, Setpoints, Topology
+from tuner.config.daemon_sections import (
+    ActuatorSection,
+    GateSection,
+    GuardrailsSection,
+    JournalSection,
+    ObjectiveSection,
+    PolicySection,
+    ServerSection,
+)
 from tuner.config.sections import (
+    REPEATED,
     SECTIONS,
     BoundsSection,
     CostSection,
@@ -56,7 +66,14 @@ class JobFile(BaseSettings):
     topology: TopologySection = TopologySection()
     setpoints: SetpointsSection = SetpointsSection()
     source: tuple[SourceSection, ...] = ()
+    actuator: tuple[ActuatorSection, ...] = ()
     bounds: BoundsSection = BoundsSection()
+    objective: ObjectiveSection = ObjectiveSection()
+    policy: PolicySection = PolicySection()
+    guardrails: GuardrailsSection = GuardrailsSection()
+    gate: GateSection = GateSection()
+    journal: JournalSection = JournalSection()
+    server: ServerSection = ServerSection()
     cost: CostSection = CostSection()
 
     @model_validator(mode="after")
@@ -84,18 +101,18 @@ class JobFile(BaseSettings):
 
     def to_topology(self) -> Topology:
         """What the file states of the topology; the rest is unknown."""
-        stated = _stated(self.topology)
         framework = self.topology.framework or self.job.framework
-        return Topology(**(stated | {"framework": framework}))
+        return Topology(**(stated(self.topology) | {"framework": framework}))
 
     def to_setpoints(self) -> Setpoints:
-        return Setpoints(**_stated(self.setpoints))
+        return Setpoints(**stated(self.setpoints))
 
     def to_bounds(self) -> Bounds:
-        return Bounds(**_stated(self.bounds))
+        return Bounds(**stated(self.bounds))
 
 
-def _stated(section: BaseModel) -> dict[str, Any]:
+def stated(section: BaseModel) -> dict[str, Any]:
+    """The keys that a section states, with their values."""
     return {name: value for name, value in section if value is not None}
 
 
@@ -174,7 +191,7 @@ def _explain(error: ErrorDetails, path: Path | None, text: str) -> str:
             return f"{place}: {key} is missing; {SECTIONS[loc[0]].model_fields[loc[-1]].description}"
     reason = error["msg"].removeprefix("Value error, ")
     if error["type"] in ("model_type", "tuple_type"):
-        brackets = "[[source]]" if loc[0] == "source" else f"[{loc[0]}]"
+        brackets = f"[[{loc[0]}]]" if loc[0] in REPEATED else f"[{loc[0]}]"
         return f"{place}: {loc[0]}={error['input']!r} must be a section: write {brackets} and its keys below it"
     if len(loc) < 2:
         return f"{place}: [{key}]: {reason[0].lower()}{reason[1:]}"

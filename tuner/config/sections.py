@@ -3,27 +3,22 @@
 from collections.abc import Mapping
 from typing import Annotated, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, FiniteFloat, model_validator
 
 from simulators.plant import Mode, TrainerResize
+from tuner.config.daemon_sections import (
+    ActuatorSection,
+    GateSection,
+    GuardrailsSection,
+    JournalSection,
+    ObjectiveSection,
+    PolicySection,
+    ServerSection,
+)
+from tuner.config.values import Count, Number, Seconds, Section, not_bool
 
 
-def _not_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("must be a number, not true or false")
-    return value
-
-
-Count = Annotated[int, BeforeValidator(_not_bool), Field(ge=1, le=10**12)]
-Seconds = Annotated[FiniteFloat, BeforeValidator(_not_bool), Field(gt=0)]
-Number = Annotated[FiniteFloat, BeforeValidator(_not_bool), Field(ge=0)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class JobSection(_Section):
+class JobSection(Section):
     """What the job is called and how long it still runs."""
 
     name: str | None = Field(default=None, examples=["swe-agent-235b"])
@@ -34,7 +29,7 @@ class JobSection(_Section):
     """Seconds the job still has to run: a change must pay for itself inside them."""
 
 
-class TopologySection(_Section):
+class TopologySection(Section):
     """Facts of the job that no knob changes while it runs."""
 
     framework: str | None = Field(default=None, examples=["verl"])
@@ -74,7 +69,7 @@ class TopologySection(_Section):
         return self
 
 
-class SetpointsSection(_Section):
+class SetpointsSection(Section):
     """The knobs in force, where the logs and configurations do not state them."""
 
     gpus_trainer: Count | None = Field(default=None, examples=[64])
@@ -87,7 +82,7 @@ class SetpointsSection(_Section):
     """Part of the generator that only decodes."""
     engines: Count | None = Field(default=None, examples=[24])
     """Inference engines or replicas."""
-    oversampling_ratio: Annotated[FiniteFloat, BeforeValidator(_not_bool), Field(ge=1)] | None = Field(
+    oversampling_ratio: Annotated[FiniteFloat, BeforeValidator(not_bool), Field(ge=1)] | None = Field(
         default=None, examples=[1.25]
     )
     """Rollouts dispatched for each one that a batch needs."""
@@ -121,18 +116,29 @@ class SetpointsSection(_Section):
     """Most sandboxes that the provider allows at once."""
 
 
-class SourceSection(_Section):
+class SourceSection(Section):
     """One thing to read; used when the command line names none."""
 
     path: str = Field(examples=["logs/train.log"])
-    """A file or folder, or `-` for standard input. Relative to where the command is run."""
+    """A file or folder, `-` for standard input, or a server to watch live: prometheus+http(s)://host:port or
+    scrape+http(s)://host:port. Relative to where the command is run."""
     kind: str | None = Field(default=None, examples=["console"])
     """console, jsonl, csv, tensorboard, ...; detected where absent."""
     framework: str | None = Field(default=None, examples=["verl"])
     """Of this source alone, e.g. vllm for an engine's log beside the trainer's; detected where absent."""
+    match: dict[str, str] = Field(default={}, examples=[{"job": "swe-agent"}])
+    """Of a Prometheus server: the labels that this job's series carry."""
+    token_file: str | None = Field(default=None, examples=["prometheus.token"])
+    """Of a server: a file with its bearer token, read at each request."""
+    user: str | None = Field(default=None, examples=["equipoise"])
+    """Of a server with basic authentication, instead of token_file."""
+    password_file: str | None = Field(default=None, examples=["prometheus.password"])
+    """The file with that user's password."""
+    ca_file: str | None = Field(default=None, examples=["ca.pem"])
+    """Of a server: certificates to trust instead of the system's."""
 
 
-class BoundsSection(_Section):
+class BoundsSection(Section):
     """How far advice may go."""
 
     gpus_total_max: Count | None = Field(default=None, examples=[256])
@@ -145,7 +151,7 @@ class BoundsSection(_Section):
     """Most rollouts in flight, e.g. what the sandbox provider allows."""
     staleness_max: Number | None = Field(default=None, examples=[4])
     """Oldest rollouts, in versions, that you accept to train on."""
-    kept_over_attempted_min: Annotated[FiniteFloat, BeforeValidator(_not_bool), Field(gt=0, le=1)] | None = Field(
+    kept_over_attempted_min: Annotated[FiniteFloat, BeforeValidator(not_bool), Field(gt=0, le=1)] | None = Field(
         default=None, examples=[0.9]
     )
     """Bias bound: mean length and solve rate of the rollouts kept over those attempted; 0.9 where absent."""
@@ -158,7 +164,7 @@ class BoundsSection(_Section):
         return self
 
 
-class CostSection(_Section):
+class CostSection(Section):
     """Prices."""
 
     usd_per_gpu_hour: Number | None = Field(default=None, examples=[2.0])
@@ -170,7 +176,16 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
     "topology": TopologySection,
     "setpoints": SetpointsSection,
     "source": SourceSection,
+    "actuator": ActuatorSection,
     "bounds": BoundsSection,
+    "objective": ObjectiveSection,
+    "policy": PolicySection,
+    "guardrails": GuardrailsSection,
+    "gate": GateSection,
+    "journal": JournalSection,
+    "server": ServerSection,
     "cost": CostSection,
 }
 """Each section's model, in the order of the file."""
+REPEATED = ("source", "actuator")
+"""Sections of which a file may have several: [[double brackets]]."""

@@ -75,6 +75,7 @@ def charter_of(task: Task) -> Charter:
         ends_s=task.ends_s,
         earn_auto=False,
         seed=task.seed,
+        parameters=task.parameters,
     )
 
 

@@ -52,6 +52,8 @@ class Task:
     """When doing nothing has done it."""
     journal: Path | None = None
     """Where every tick is written; None: nowhere."""
+    parameters: tuple[tuple[str, float], ...] = ()
+    """Of the policy; its own defaults where they are not named."""
 
     @property
     def key(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tuner.feeds.contract import Contracting
 from tuner.records import Item
 
 Cursor = Mapping[str, float | int | str]
@@ -21,7 +22,8 @@ class Poll:
     """Targets that should have answered (engines, queries, files)."""
     answered: int = 1
     failure: str | None = None
-    """Why nothing could be read at all: server down, file gone. None: the feed answered, be it with nothing new."""
+    """Why nothing could be read at all: server down, file gone. None: the feed answered, be it with nothing new.
+    Told beside the feed's name, which it need not repeat."""
 
     @property
     def coverage_frac(self) -> float:
@@ -43,3 +45,16 @@ class Feed(Protocol):
     def close(self) -> None:
         """Lets go of connections and files."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A feed, and what its items are."""
+
+    feed: Feed
+    kind: str = "file"
+    """As `source[].kind` in the answer."""
+    sampled: bool = False
+    """True for scrapes: each holds all that lives, and shows the gauges of one trainer step many times."""
+    contracting: Contracting | None = None
+    """The feed itself where it can say before a run what it will bring: names, signals, what is missing."""

@@ -105,6 +105,9 @@ class Framework:
     aliases: tuple[Alias, ...]
     knobs: tuple[KnobKey, ...] = ()
     formats: tuple[LineFormat, ...] = ()
+    serves: tuple[str, ...] = ()
+    """What it serves as Prometheus metrics: prefixes ending in `:` or `_`, under which aliases stand, and full names
+    that only `interpret` or `facts` read."""
     signature: tuple[str, ...] = ()
     """Raw keys, or prefixes ending in `/` `.` or `_`, that only this framework writes; each hit counts."""
     config_signature: tuple[str, ...] = ()
@@ -122,6 +125,9 @@ class Framework:
     computed_trust: Mapping[str, float] = field(default_factory=dict)
     """Trust of signals that `interpret` adds, where it is not 1."""
     config_style: str = ""
+    """How its settings are written over: `hydra`, `arguments`, `toml` or `yaml`; empty: they are not."""
+    sync_keys: tuple[str, ...] = ()
+    """Raw keys above 0 while an engine takes new weights."""
     """What its launch command takes last and lets win: `hydra` overrides, `arguments`, a `toml` file; empty: none."""
     copy_labels: tuple[str, ...] = ()
     """Labels that tell copies of one speaker apart (`tp_rank`): of records that differ only in these, one counts."""

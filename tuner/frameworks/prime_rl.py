@@ -102,7 +102,17 @@ LEARNING = (
     Alias("mismatch_kl/mean", "kl"),
 )
 
-ALIASES = TIMES + ROLLOUTS + FLOW + LEARNING
+SERVED = (
+    Alias("trainer_last_step_timestamp_seconds", "step_s", trust=0.9, counter=True),
+    Alias("trainer_throughput_tokens_per_sec", "train_tokens_per_s", trust=0.8),
+    Alias("trainer_mfu_percent", "mfu", 0.01),
+    Alias("trainer_entropy", "entropy"),
+    Alias("trainer_grad_norm", "grad_norm"),
+    Alias("trainer_mismatch_kl", "kl"),
+)
+"""Gauges of the trainer's own metrics server, set once a step."""
+
+ALIASES = TIMES + ROLLOUTS + FLOW + LEARNING + SERVED
 
 COLLECTED_S_MIN = 1.0
 """The bar counts whole seconds; a batch collected in less had been finished before and says nothing of generation."""
@@ -232,8 +242,11 @@ FRAMEWORK = Framework(
     signature=(
         *("time/wait_for_batch", "time/wait_for_policy", "time/wait_for_ckpt", "time/forward_backward", "off_policy/"),
         *("off_policy_level/", "dispatcher/", "scheduler/", "watcher/", "concurrency/", "train/agg/", "progress/"),
+        *("trainer_step", "trainer_last_step_timestamp_seconds"),
         *("solve_all/", "solve_none/", "effective_batch_size/", "inference/agg/", "mismatch_kl/", "time/pack"),
     ),
+    serves=("trainer_", "trainer_step"),
+    step_keys=("step", "trainer_step"),
     config_signature=("orchestrator.", "deployment.num_train_", "deployment.num_infer_", "max_off_policy_steps"),
     mode=overlapped,
     version=version_of,

@@ -239,9 +239,22 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
     )
 
 
+SERVES = (
+    *("sglang:", "sglang_", "sglang:e2e_request_latency_seconds_count", "sglang_e2e_request_latency_seconds_count"),
+    *(
+        f"sglang{mark}{name}_{part}"
+        for mark in ":_"
+        for _, names in HISTOGRAMS
+        for name in names
+        for part in ("sum", "count")
+    ),
+    *(f"sglang{mark}{name}" for mark in ":_" for name in (*METRIC_USAGES, "num_paused_reqs")),
+)
+
 FRAMEWORK = Framework(
     name=NAME,
     aliases=ALIASES,
+    serves=SERVES,
     knobs=(
         KnobKey("max_in_flight", "--max-running-requests", Change.RESTART, note="requests one engine admits at once"),
         KnobKey("kv_memory", "--mem-fraction-static", Change.RESTART, note="share of GPU memory for weights and KV"),
@@ -265,6 +278,7 @@ FRAMEWORK = Framework(
     config_signature=("mem_fraction_static", "chunked_prefill_size", "max_running_requests"),
     step_keys=(),
     engine=True,
+    sync_keys=("sglang:num_paused_reqs", "sglang_num_paused_reqs"),
     mode=lambda _: Mode.ENGINE,
     facts=facts,
     interpret=interpret,

@@ -236,9 +236,16 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
     )
 
 
+SERVES = (
+    *("vllm:", "vllm_", "vllm:cache_config_info", "vllm:rl_weight_update_operations_in_flight"),
+    *(f"vllm:{name}_{part}" for _, names in HISTOGRAMS for name in names for part in ("sum", "count")),
+    *(f"vllm:{side}prefix_cache_{part}_total" for side in ("", "gpu_") for part in ("hits", "queries")),
+)
+
 FRAMEWORK = Framework(
     name=NAME,
     aliases=ALIASES,
+    serves=SERVES,
     knobs=(
         KnobKey("max_in_flight", "--max-num-seqs", Change.RESTART, note="requests one engine admits at once"),
         KnobKey("kv_memory", "--gpu-memory-utilization", Change.RESTART, note="share of GPU memory for weights and KV"),
@@ -261,6 +268,7 @@ FRAMEWORK = Framework(
     config_signature=("max_num_seqs", "gpu_memory_utilization", "max_num_batched_tokens"),
     step_keys=(),
     engine=True,
+    sync_keys=("vllm:rl_weight_update_operations_in_flight",),
     mode=lambda _: Mode.ENGINE,
     facts=facts,
     interpret=interpret,

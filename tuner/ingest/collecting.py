@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from simulators.snapshot import Note, Row
 from tuner.frameworks.base import Framework
 from tuner.ingest.engine_rows import EngineRows
+from tuner.ingest.gauge_rows import GaugeRows
 from tuner.ingest.history import RawRow
 from tuner.ingest.matching import Detector, Matcher
 from tuner.ingest.translating import Provenance
@@ -14,6 +15,8 @@ from tuner.records import Configuration, Item, Record, Remark
 
 KEYS_MAX = 20_000
 """Raw keys remembered of one source; a file with more invents a key per row."""
+CONFIGURATIONS_MAX = 64
+"""Different configurations kept of a live source, the newest; a scrape repeats its settings every time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Collector:
     detector: Detector
     span: Span
     provenance: Provenance
-    trainers: dict[str, Writers] = field(default_factory=dict)
+    trainers: dict[str, Writers | GaugeRows] = field(default_factory=dict)
     engines: dict[str, EngineRows] = field(default_factory=dict)
     records: dict[str, int] = field(default_factory=dict)
     latest: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -60,17 +63,30 @@ class Collector:
     remarks: dict[str, tuple[Remark, int]] = field(default_factory=dict)
     """First remark of each code, and how many there were."""
     unmatched: int = 0
+    sampled: bool = False
+    """True where records are scrapes: all that lives is in each, and gauges of a step are seen many times."""
 
     def take(self, items: Iterable[Item]) -> Collected:
+        """All of a source at once."""
+        self.add(items)
+        return self.collected()
+
+    def add(self, items: Iterable[Item]) -> None:
         for item in items:
             match item:
                 case Record():
                     self._record(item)
                 case Configuration():
-                    self.configurations.append(item)
+                    self._configuration(item)
                 case Remark():
                     self._remark(item)
-        return self._finish()
+
+    def _configuration(self, item: Configuration) -> None:
+        """Of a source that never ends each configuration is kept once, where it came last."""
+        if self.span.last is not None:
+            told = [c for c in self.configurations if (c.values, c.framework) != (item.values, item.framework)]
+            self.configurations = told[1 - CONFIGURATIONS_MAX :]
+        self.configurations.append(item)
 
     def _record(self, record: Record) -> None:
         name = record.framework or self.detector.framework_of(frozenset(record.values))
@@ -98,15 +114,17 @@ class Collector:
 
     def _engine(self, name: str) -> EngineRows:
         if name not in self.engines:
-            self.engines[name] = EngineRows(self.matchers[name], self.provenance, self.span.last)
+            self.engines[name] = EngineRows(self.matchers[name], self.provenance, self.span.last, self.sampled)
         return self.engines[name]
 
-    def _trainer(self, name: str) -> Writers:
+    def _trainer(self, name: str) -> Writers | GaugeRows:
         if name not in self.trainers:
-            self.trainers[name] = Writers(self.matchers[name].fold_of, self.span.last)
+            fold_of = self.matchers[name].fold_of
+            self.trainers[name] = GaugeRows(self.span.last) if self.sampled else Writers(fold_of, self.span.last)
         return self.trainers[name]
 
-    def _finish(self) -> Collected:
+    def collected(self) -> Collected:
+        """What is known by now; more may be added afterwards."""
         notes = [_summed(first, count) for first, count in self.remarks.values()]
         rows: dict[str, list[RawRow]] = {}
         for name, writers in self.trainers.items():

@@ -1,6 +1,7 @@
 """From the scrapes and log lines of many engines to rows of the whole pool."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from simulators.plant import Mode
 from simulators.signals import SIGNALS
@@ -10,8 +11,10 @@ from tuner.ingest.matching import Matcher
 from tuner.ingest.translating import Provenance, translate
 from tuner.records import Record
 
-SILENT_CYCLES = 6
+SILENT_ROUNDS = 6
 """A replica that missed this many rounds is gone: its last gauges no longer count."""
+SILENT_PERIODS = 2.5
+"""A replica that is scraped regularly and missed two times is gone."""
 REPLICAS_MAX = 4096
 """More label sets than this in one source are noise, not engines."""
 NOT_A_REPLICA = frozenset({"writer", "le", "quantile"})
@@ -24,17 +27,18 @@ Replica = tuple[tuple[str, str], ...]
 class EngineRows:
     """Folds replicas as they report: a round ends when a replica speaks again, and becomes one row of the pool."""
 
-    def __init__(self, matcher: Matcher, provenance: Provenance, last: int | None) -> None:
+    def __init__(self, matcher: Matcher, provenance: Provenance, last: int | None, sampled: bool = False) -> None:
         self._matcher = matcher
         self._provenance = provenance
+        self._sampled = sampled
+        """Every replica is asked at its own regular times, and says all it knows."""
         self._history = History(lambda name: SIGNALS[name].over, last)
-        self._states: dict[Replica, dict[str, float]] = {}
-        self._seen: dict[Replica, int] = {}
-        """The round in which each last spoke."""
+        self._states: dict[Replica, _State] = {}
         self._before: dict[Replica, RawRow] = {}
         self._spoken: dict[Replica, set[str]] = {}
         self._copies: dict[Replica, Replica] = {}
         self._named: dict[Replica, Replica | None] = {}
+        self._syncing: set[Replica] = set()
         self._round = 0
         self._time_s: float | None = None
         self.rows_seen = 0
@@ -43,6 +47,7 @@ class EngineRows:
         replica = self._replica(record.labels)
         if replica is None:
             return
+        self._note_sync(replica, record.values)
         raw = RawRow(dict(record.values), record.step, record.time_s, None, 1, record.origin, record.labels)
         values = translate(self._matcher, raw, self._before.get(replica), Mode.ENGINE, self._provenance)
         self._remember(replica, raw)
@@ -51,9 +56,20 @@ class EngineRows:
         if not values.keys().isdisjoint(self._spoken.get(replica, ())):
             self.close_round()
         self._spoken.setdefault(replica, set()).update(values)
-        self._states.setdefault(replica, {}).update(values)
-        self._seen[replica] = self._round
+        self._states.setdefault(replica, _State()).note(values, self._round, record.time_s)
         self._time_s = record.time_s if record.time_s is not None else self._time_s
+
+    @property
+    def syncing(self) -> bool:
+        """True while a living replica says that it takes new weights."""
+        return not self._syncing.isdisjoint(self._states)
+
+    def _note_sync(self, replica: Replica, values: Mapping[str, float]) -> None:
+        keys = self._matcher.framework.sync_keys
+        if any(values.get(key, 0.0) > 0.0 for key in keys):
+            self._syncing.add(replica)
+        elif any(key in values for key in keys):
+            self._syncing.discard(replica)
 
     def _remember(self, replica: Replica, raw: RawRow) -> None:
         """The last raw values of a replica, for its totals: kept per key, since lines differ in what they say."""
@@ -84,7 +100,8 @@ class EngineRows:
         """One row of the pool from the latest state of every living replica."""
         if not self._spoken:
             return
-        alive = [values for who, values in self._states.items() if self._round - self._seen[who] < SILENT_CYCLES]
+        self._bury([who for who, state in self._states.items() if not self._is_alive(state)])
+        alive = [state.values for state in self._states.values()]
         names = sorted(set().union(*alive))
         columns = {name: [values[name] for values in alive if name in values] for name in names}
         pool = {name: fold_values(SIGNALS[name].across, column) for name, column in columns.items()}
@@ -96,6 +113,40 @@ class EngineRows:
         self._round += 1
         self._spoken = {}
 
+    def _bury(self, dead: Sequence[Replica]) -> None:
+        """Forgets replicas that are gone. Those that are scraped come back under other names, week after week."""
+        for replica in dead:
+            del self._states[replica]
+            if self._sampled:
+                self._before.pop(replica, None)
+                self._copies.pop(replica, None)
+        if dead and self._sampled:
+            self._named.clear()
+            self._syncing &= self._states.keys()
+
+    def _is_alive(self, state: "_State") -> bool:
+        if not self._sampled or state.time_s is None or self._time_s is None or state.period_s is None:
+            return self._round - state.round < SILENT_ROUNDS
+        return self._time_s - state.time_s <= SILENT_PERIODS * state.period_s
+
     def finish(self) -> list[Row]:
         self.close_round()
         return [Row(row.values, None, row.time_s, row.weight) for row in self._history.rows]
+
+
+@dataclass(slots=True)
+class _State:
+    """What a replica said last, and when."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    round: int = 0
+    time_s: float | None = None
+    period_s: float | None = None
+    """Between its last two words."""
+
+    def note(self, values: Mapping[str, float], number: int, time_s: float | None) -> None:
+        passed_s = None if time_s is None or self.time_s is None else time_s - self.time_s
+        if passed_s is not None and passed_s > 0.0:
+            self.period_s = passed_s
+        self.values.update(values)
+        self.round, self.time_s = number, time_s

@@ -1,7 +1,7 @@
 """A run's rows in bounded memory: whole for short runs, neighbours merged for long ones, exact at the end if asked."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from simulators.signals import Fold
@@ -54,6 +54,14 @@ class History:
     @property
     def rows(self) -> list[RawRow]:
         return list(self._rows)
+
+    def with_more(self, rows: Iterable[RawRow]) -> list[RawRow]:
+        """The rows as they were if these were appended; nothing changes."""
+        beyond = History(self._fold_of, self._rows.maxlen, self._rows_max)
+        beyond._rows, beyond._merged = self._rows.copy(), self._merged
+        for row in rows:
+            beyond.append(row)
+        return beyond.rows
 
 
 def merge(a: RawRow, b: RawRow, fold_of: Callable[[str], Fold]) -> RawRow:

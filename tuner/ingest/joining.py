@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.snapshot import Note, Row, Snapshot
@@ -18,11 +18,16 @@ from tuner.ingest.merging import better, merge_engines, merge_sources, stated_fa
 from tuner.ingest.translating import Provenance, translate_rows
 from tuner.records import Configuration, Remark
 
-if TYPE_CHECKING:
-    from tuner.config import JobFile
-
 UNIX_TIME_MIN_S = 1e8
 """Smaller times are seconds of a day, not dates."""
+
+
+class Stating(Protocol):
+    """A user who states facts of the job: the job file."""
+
+    def to_topology(self) -> Topology: ...
+
+    def to_setpoints(self) -> Setpoints: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class Joiner:
 
     matchers: Mapping[str, Matcher]
     provenance: Provenance
-    config: "JobFile | None"
+    config: Stating | None
     remarks: tuple[Remark, ...]
     asked: str
     """The options that narrow what is read, as typed; empty where there are none."""
@@ -86,7 +91,9 @@ class Joiner:
         if trainer == NEUTRAL.name and topology.mode is Mode.UNKNOWN:
             topology = replace(topology, mode=mode_of_rows(rows))
         rows = lately(rows, self.last_s)
-        engines = lately(merge_engines([r for s in done for r in s.collected.engine_rows.values()]), self.last_s)
+        beside = [r for s in done for r in s.collected.engine_rows.values()]
+        beside += self._beside(trainer, topology.mode, done)
+        engines = lately(merge_engines(beside), self.last_s)
         notes += [n for s in done for n in s.collected.notes] + self._impossible()
         notes += self._foreign({owner, engine}, configurations)
         notes += [Note(r.code, r.detail) for r in self.remarks]
@@ -117,13 +124,16 @@ class Joiner:
         return found or name
 
     def _trainer(self, done: Sequence[SourceRead]) -> str | None:
-        """The training framework that most of the data speaks of."""
+        """The training framework that most of the data speaks of; gauges without any step only where nobody has one."""
         weight: dict[str, int] = {}
+        stepped: set[str] = set()
         for source in done:
             for name, rows in source.collected.rows.items():
                 known = sum(bool(self.matchers[name].aliases(key)) for key in source.collected.keys[name])
                 weight[name] = weight.get(name, 0) + known * len(rows)
-        best = max(weight, key=lambda n: weight[n], default=None)
+                if known and any(row.step is not None for row in rows):
+                    stepped.add(name)
+        best = max(weight, key=lambda n: (n in stepped, weight[n]), default=None)
         return best if best is not None and weight[best] > 0 else None
 
     def _engine(self, done: Sequence[SourceRead]) -> str | None:
@@ -178,6 +188,14 @@ class Joiner:
         raw, notes = merge_sources(held)
         rows = translate_rows(self.matchers[trainer], raw, mode, self.provenance)
         return [row for row in rows if row.values], notes
+
+    def _beside(self, trainer: str | None, mode: Mode, done: Sequence[SourceRead]) -> list[list[Row]]:
+        """Rows under our own names beside those of a framework: sandboxes, queues and whatever else it does not log."""
+        if trainer == NEUTRAL.name or NEUTRAL.name not in self.matchers:
+            return []
+        held = [s.collected.rows[NEUTRAL.name] for s in done if s.collected.rows.get(NEUTRAL.name)]
+        rows = [translate_rows(self.matchers[NEUTRAL.name], raw, mode, self.provenance) for raw in held]
+        return [[replace(row, step=None, last_step=None) for row in some if row.values] for some in rows]
 
     def _impossible(self) -> list[Note]:
         """Values outside their signal's range: named, and not used."""

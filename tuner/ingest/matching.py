@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from simulators.signals import SIGNALS, Fold
 from simulators.window import RARE
 from tuner.frameworks.base import Alias, Framework
+from tuner.ingest.sandbox_counts import SERVED, TOTALS, counted
 from tuner.remembering import Remembered
 
 KEY_SETS_MAX = 10_000
@@ -14,9 +15,16 @@ SIGNATURE_WEIGHT = 3
 """A key that only one framework writes counts as this many shared ones."""
 NEUTRAL = Framework(
     name="neutral",
-    aliases=tuple(Alias(name, spec.name) for spec in SIGNALS.values() for name in (spec.name, *spec.also)),
+    aliases=tuple(
+        Alias(name, spec.name) for spec in SIGNALS.values() for name in (spec.name, *spec.also, f"rl_{spec.name}")
+    ),
+    serves=("rl_", "rl_step", *SERVED),
+    signature=(*TOTALS, *SERVED),
+    interpret=counted,
+    computed_trust={"sandbox_fail_frac": 0.5},
+    step_keys=("step", "global_step", "training/global_step", "train/global_step", "rl_step"),
 )
-"""Our own signal names, as the columns of a neutral CSV."""
+"""Our own signal names, as the columns of a neutral CSV; as Prometheus metrics they begin with rl_."""
 
 
 class Matcher:

@@ -38,9 +38,9 @@ def read(
     progress: Progress | None = None,
 ) -> Reading:
     """Reads files, folders and `-`. Raises SourceError when no record was found, ConfigError for a wrong wish."""
-    frameworks = _wanted(framework)
+    frameworks = frameworks_named(framework)
     matchers = {f.name: Matcher(f) for f in frameworks}
-    detector, formats = Detector(list(matchers.values())), _formats(frameworks)
+    detector, formats = Detector(list(matchers.values())), formats_of(frameworks)
     provenance, span = Provenance(), span_of(since, last)
     forced = {s.path: s.kind for s in config.source} if config is not None else {}
     done: list[SourceRead] = []
@@ -83,7 +83,7 @@ def _whole(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX else None
 
 
-def _wanted(framework: str) -> tuple[Framework, ...]:
+def frameworks_named(framework: str) -> tuple[Framework, ...]:
     """The forced framework beside all engines, or everything."""
     if framework == "auto":
         return (*FRAMEWORKS, NEUTRAL)
@@ -93,7 +93,8 @@ def _wanted(framework: str) -> tuple[Framework, ...]:
     return (*chosen, *(f for f in FRAMEWORKS if f.engine and f.name != framework))
 
 
-def _formats(frameworks: Sequence[Framework]) -> tuple[Format, ...]:
+def formats_of(frameworks: Sequence[Framework]) -> tuple[Format, ...]:
+    """Every line format of these frameworks, as the reader of a console log wants them."""
     return tuple(Format(f.name, x.name, x.markers, x.parser, x.block, x.faint) for f in frameworks for x in f.formats)
 
 

@@ -1,7 +1,7 @@
 """From a writer's own keys to our signals: aliases, scales, running totals, impossible values set aside."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simulators.plant import Mode
 from simulators.signals import SIGNALS, SMALLEST, is_possible
@@ -10,6 +10,9 @@ from tuner.frameworks.base import Alias
 from tuner.ingest.history import RawRow
 from tuner.ingest.matching import Matcher
 from tuner.records import Record
+
+TOTALS = ("_sum", "_count", "_total")
+"""Ends of the names of running totals, as Prometheus clients write them."""
 
 
 @dataclass(slots=True)
@@ -48,7 +51,8 @@ def translate(
             if value is not None and value == value:
                 parts.setdefault(alias.signal, []).append((rank, alias, key, value * alias.scale))
     found = {signal: _settle(signal, candidates, provenance) for signal, candidates in parts.items()}
-    found |= _interpreted(matcher, row, found, mode, provenance)
+    meant = replace(row, values=_between(row, before)) if matcher.framework.engine and before is not None else row
+    found |= _interpreted(matcher, meant, found, mode, provenance)
     return _possible(found, row.origin, provenance)
 
 
@@ -82,6 +86,18 @@ def _rate(alias: Alias, key: str, row: RawRow, before: RawRow | None) -> float |
     if row.time_s is None or before.time_s is None or row.time_s <= before.time_s:
         return None
     return rise / (row.time_s - before.time_s)
+
+
+def _between(row: RawRow, before: RawRow) -> dict[str, float]:
+    """The values with running totals as what they grew by since the row before; at a reset, since that.
+
+    A mean of a histogram then speaks of now and not of all the time since the engine started.
+    """
+    values = dict(row.values)
+    for key in values.keys() & before.values.keys():
+        if key.endswith(TOTALS) and values[key] >= before.values[key]:
+            values[key] -= before.values[key]
+    return values
 
 
 def _interpreted(

@@ -76,13 +76,10 @@ class Writer:
     def _close_oldest(self) -> None:
         self._history.append(self._open.pop(next(iter(self._open))))
 
-    def close(self) -> None:
-        while self._open:
-            self._close_oldest()
-
     @property
     def rows(self) -> list[RawRow]:
-        return self._history.rows
+        """Closed rows and open ones; what is open stays so."""
+        return self._history.with_more(self._open.values())
 
 
 class Writers:
@@ -131,6 +128,8 @@ class Writers:
         return bool(redone) or any(w.rows_seen > BUFFERED_STEPS for w in since)
 
     def _new(self) -> Writer | None:
+        if len(self._writers) >= WRITERS_MAX and self._last is not None:
+            self._writers.remove(min(self._writers, key=lambda w: w.last_index))
         if len(self._writers) >= WRITERS_MAX:
             return None
         rows_max = ROWS_MAX if len(self._writers) < 4 else SMALL_ROWS
@@ -138,9 +137,10 @@ class Writers:
         return self._writers[-1]
 
     def finish(self) -> tuple[list[RawRow], list[Note]]:
-        """The rows of the longest run, restarts continued, and what was noticed about the other writers."""
-        for writer in self._writers:
-            writer.close()
+        """The rows of the longest run, restarts continued, and what was noticed about the other writers.
+
+        It may be asked at any time, and be given more afterwards.
+        """
         if not self._writers:
             return [], []
         runs = self._runs()
@@ -150,7 +150,8 @@ class Writers:
             detail = f"More than {WRITERS_MAX} step counters in one source; {self.crowded} records were left out."
             notes.append(Note("interleaved-writers", detail, {"left_out": self.crowded}))
         rows = _continued(longest)
-        return (_without_strays(rows, len(runs)) if len(runs) > 1 else rows), notes
+        rows = _without_strays(rows, len(runs)) if len(runs) > 1 else rows
+        return (rows[-self._last :] if self._last else rows), notes
 
     def _runs(self) -> list[list[Writer]]:
         """Writers in order, grouped: one that starts after another has ended continues that run after a restart."""

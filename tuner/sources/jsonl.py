@@ -8,7 +8,7 @@ from tuner.errors import SourceError
 from tuner.records import Item, Record, Remark
 from tuner.sources.base import Format, Kind, Opened
 from tuner.sources.flatten import flatten
-from tuner.sources.lines import DOCUMENT_CAP_BYTES, RawLine, head_text, looks_binary, raw_lines
+from tuner.sources.lines import DOCUMENT_CAP_BYTES, Block, RawLine, head_text, lines_of, looks_binary, raw_lines
 
 SAMPLE_LINES = 20
 """Lines looked at when the kind of a file is found."""
@@ -60,6 +60,20 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
         else:
             tally.breaks(raw.number, bare)
     yield from _verdict(opened, tally, last)
+
+
+class Follow:
+    """Rows as they are appended; a line that is no object is passed over."""
+
+    def __init__(self, origin: str, formats: Iterable[Format]) -> None:
+        del formats
+        self._origin = origin
+
+    def feed(self, data: bytes, number: int) -> Iterator[Item]:
+        for raw in lines_of(Block(data, number)):
+            row = _object(raw.text.strip())
+            if row is not None:
+                yield from record_of(row, f"{self._origin}:{raw.number}")
 
 
 def record_of(row: Mapping[str, object], origin: str) -> Iterator[Record]:
@@ -149,7 +163,7 @@ def _verdict(opened: Opened, tally: _Tally, last: int) -> Iterator[Remark]:
 
 
 def _object(text: str) -> Mapping[str, object] | None:
-    if text[0] != "{":
+    if not text.startswith("{"):
         return None
     try:
         value = json.loads(text)
@@ -188,4 +202,4 @@ def claims(name: str, head: bytes) -> float:
     return 0.4 if named else 0.0
 
 
-KIND = Kind("jsonl", claims, read)
+KIND = Kind("jsonl", claims, read, Follow)

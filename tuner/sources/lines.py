@@ -81,10 +81,15 @@ def raw_lines(opened: Opened) -> Iterator[RawLine | Remark]:
         if isinstance(block, Remark):
             yield block
             continue
-        pieces = block.data.split(b"\n")
-        last = len(pieces) - 1
-        for i, piece in enumerate(pieces):
-            yield RawLine(text_of(piece.rstrip(b"\r")), block.number + i, block.cut and i == last)
+        yield from lines_of(block)
+
+
+def lines_of(block: Block) -> Iterator[RawLine]:
+    """The lines of one block."""
+    pieces = block.data.split(b"\n")
+    last = len(pieces) - 1
+    for i, piece in enumerate(pieces):
+        yield RawLine(text_of(piece.rstrip(b"\r")), block.number + i, block.cut and i == last)
 
 
 def whole_text(opened: Opened) -> str | None:

@@ -1,7 +1,7 @@
 """Prometheus text: what an engine or a router answers at /metrics, once or many times in one file."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isnan
@@ -10,7 +10,7 @@ from tuner.errors import SourceError
 from tuner.records import Configuration, Item, Record, Remark
 from tuner.sources.base import Format, Kind, Opened
 from tuner.sources.flatten import EARLIEST_S, NUMBER, number_of, printable, time_of
-from tuner.sources.lines import RawLine, head_text, looks_binary, raw_lines
+from tuner.sources.lines import Block, RawLine, head_text, lines_of, looks_binary, raw_lines
 
 SERIES_MAX = 100_000
 """Series kept of one scrape; more are a mistake of labelling."""
@@ -47,7 +47,7 @@ _HELP = re.compile(r"#\sHELP\s(?P<name>\S+)")
 
 
 @dataclass(frozen=True, slots=True)
-class _Series:
+class Series:
     """A metric's name and its labels, parted into who speaks and what part of the figure it is."""
 
     name: str
@@ -59,11 +59,15 @@ class _Series:
         return f"{self.name}{{{','.join(f'{k}={v}' for k, v in self.part)}}}" if self.part else self.name
 
 
+Moment = tuple[int | None, float | None]
+"""Number of the scrape, and its time."""
+
+
 @dataclass(slots=True)
 class _Scrape:
     """The samples of one moment."""
 
-    samples: dict[_Series, float] = field(default_factory=dict)
+    samples: dict[Series, float] = field(default_factory=dict)
     time_s: float | None = None
     number: int = 0
     """Line of its first sample."""
@@ -103,6 +107,19 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
     yield from _close_section(reading)
     yield from _items(reading)
     yield from _verdict(reading)
+
+
+class Follow:
+    """A file to which some loop appends scrapes; each is known when the next begins."""
+
+    def __init__(self, origin: str, formats: Iterable[Format]) -> None:
+        del formats
+        self._reading = _Reading(origin)
+
+    def feed(self, data: bytes, number: int) -> Iterator[Item]:
+        for raw in lines_of(Block(data, number)):
+            if raw.text.strip():
+                yield from _line(self._reading, raw)
 
 
 def _line(reading: _Reading, raw: RawLine) -> Iterator[Item]:
@@ -147,7 +164,7 @@ def _between(reading: _Reading, raw: RawLine, text: str) -> Iterator[Item]:
         reading.first_broken = (raw.number, text[:60])
 
 
-def _add(reading: _Reading, series: _Series, value: float, number: int) -> None:
+def _add(reading: _Reading, series: Series, value: float, number: int) -> None:
     section = reading.section
     if not section.samples:
         section.number = number
@@ -159,7 +176,7 @@ def _add(reading: _Reading, series: _Series, value: float, number: int) -> None:
 
 
 @lru_cache(maxsize=20_000)
-def series_of(text: str) -> _Series | None:
+def series_of(text: str) -> Series | None:
     """The name and labels before a sample's value; None when they are not well formed."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415  (loads a web server with it)
 
@@ -170,9 +187,14 @@ def series_of(text: str) -> _Series | None:
     if len(families) != 1 or len(families[0].samples) != 1:
         return None
     sample = families[0].samples[0]
-    labels = sorted((printable(k), printable(v[:1000])) for k, v in sample.labels.items())
-    speaker = tuple((k, v) for k, v in labels if k in SPEAKERS)
-    return _Series(sample.name, speaker, tuple((k, v) for k, v in labels if k not in SPEAKERS))
+    return parted(sample.name, sample.labels, SPEAKERS)
+
+
+def parted(name: str, labels: Mapping[str, str], speakers: Collection[str]) -> Series:
+    """A series with the labels that say who speaks parted from those that split the figure."""
+    known = sorted((printable(k), printable(v[:1000])) for k, v in labels.items())
+    speaker = tuple((k, v) for k, v in known if k in speakers)
+    return Series(name, speaker, tuple((k, v) for k, v in known if k not in speakers))
 
 
 def _close_section(reading: _Reading) -> Iterator[Item]:
@@ -198,20 +220,24 @@ def _items(reading: _Reading) -> Iterator[Item]:
     scrape, reading.scrape = reading.scrape, _Scrape()
     if not scrape.samples:
         return
-    origin = f"{reading.origin}:{scrape.number}"
-    speakers: dict[tuple[tuple[str, str], ...], list[tuple[_Series, float]]] = {}
-    for series, value in scrape.samples.items():
-        if series.name.endswith("_info") and series.part:
-            yield from _info(series, value, origin, (reading.scrapes, scrape.time_s))
-        elif not series.name.endswith(_DROPPED):
-            speakers.setdefault(series.speaker, []).append((series, value))
-    for speaker, samples in speakers.items():
-        values = _sums(samples) | {series.key: value for series, value in samples}
-        yield Record(values, reading.scrapes, scrape.time_s, dict(speaker), origin=origin)
+    yield from items_of(scrape.samples, (reading.scrapes, scrape.time_s), f"{reading.origin}:{scrape.number}")
     reading.scrapes += 1
 
 
-def _sums(samples: Iterable[tuple[_Series, float]]) -> dict[str, float]:
+def items_of(samples: Mapping[Series, float], moment: Moment, origin: str) -> Iterator[Record | Configuration]:
+    """The samples of one moment: what info metrics state, then one record a speaker."""
+    speakers: dict[tuple[tuple[str, str], ...], list[tuple[Series, float]]] = {}
+    for series, value in samples.items():
+        if series.name.endswith("_info") and series.part:
+            yield from _info(series, value, origin, moment)
+        elif not series.name.endswith(_DROPPED):
+            speakers.setdefault(series.speaker, []).append((series, value))
+    for speaker, own in speakers.items():
+        values = _sums(own) | {series.key: value for series, value in own}
+        yield Record(values, *moment, dict(speaker), origin=origin)
+
+
+def _sums(samples: Iterable[tuple[Series, float]]) -> dict[str, float]:
     """Figures that labels split, put together again; quantiles do not add up and stay apart."""
     sums: dict[str, float] = {}
     for series, value in samples:
@@ -220,12 +246,11 @@ def _sums(samples: Iterable[tuple[_Series, float]]) -> dict[str, float]:
     return sums
 
 
-def _info(series: _Series, value: float, origin: str, moment: tuple[int, float | None]) -> Iterator[Item]:
+def _info(series: Series, value: float, origin: str, moment: Moment) -> Iterator[Record | Configuration]:
     """An info metric states settings in its labels: as numbers `name/label`, as labels, and as a configuration."""
-    scrapes, time_s = moment
     numbers = {f"{series.name}/{k}": n for k, text in series.part if (n := number_of(text)) is not None}
     labels: Mapping[str, str] = dict(series.speaker + series.part)
-    yield Record({series.name: value, **numbers}, scrapes, time_s, labels, origin=origin)
+    yield Record({series.name: value, **numbers}, *moment, labels, origin=origin)
     settings = {f"{series.name}/{k}": numbers.get(f"{series.name}/{k}", text) for k, text in series.part}
     yield Configuration(settings, origin=origin)
 
@@ -269,4 +294,4 @@ def _is_sample(line: str) -> bool:
     return match is not None and number_of(match["value"].replace("+Inf", "inf")) is not None
 
 
-KIND = Kind("prometheus", claims, read)
+KIND = Kind("prometheus", claims, read, Follow)

@@ -13,7 +13,7 @@ from tuner.records import Configuration, Item, Record, Remark
 from tuner.sources.base import Format, Kind, Opened
 from tuner.sources.flatten import NUMBER, number_of, printable, step_of, time_of
 from tuner.sources.jobfacts import FACT_COLUMNS, fact_value
-from tuner.sources.lines import head_text, looks_binary, raw_lines
+from tuner.sources.lines import Block, head_text, lines_of, looks_binary, raw_lines
 
 COLUMNS_MAX = 5_000
 LABEL_CHARS_MAX = 200
@@ -63,6 +63,41 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
     yield from remarks
     yield from _configuration(sheet)
     yield from _closing_remarks(sheet)
+
+
+class Follow:
+    """Rows as they are appended, below the header that the first line is. A fact of the job is told once."""
+
+    def __init__(self, origin: str, formats: Iterable[Format]) -> None:
+        del formats
+        self._sheet = _Sheet(origin)
+        self._told: dict[str, object] = {}
+
+    def feed(self, data: bytes, number: int) -> Iterator[Item]:
+        sheet = self._sheet
+        for raw in lines_of(Block(data, number)):
+            if not raw.text.strip() or raw.text.lstrip().startswith("#"):
+                continue
+            sheet.number = raw.number
+            try:
+                yield from self._row(raw.text)
+            except csv.Error:
+                continue
+        yield from self._facts()
+
+    def _row(self, text: str) -> Iterator[Item]:
+        sheet = self._sheet
+        if not sheet.columns:
+            sheet.delimiter = delimiter_of(text)
+            sheet.columns = _header(next(csv.reader([text], delimiter=sheet.delimiter)), sheet)
+            return
+        yield from _record(sheet, next(csv.reader([text], delimiter=sheet.delimiter)))
+
+    def _facts(self) -> Iterator[Item]:
+        for item in _configuration(self._sheet):
+            if isinstance(item, Configuration) and item.values != self._told:
+                self._told = dict(item.values)
+                yield item
 
 
 def _data_lines(opened: Opened, sheet: _Sheet, remarks: list[Remark]) -> Iterator[str]:
@@ -244,4 +279,4 @@ def _has_number(line: str) -> bool:
     return any(NUMBER.fullmatch(cell) for cell in re.split(r"[,;\t]", line))
 
 
-KIND = Kind("csv", claims, read)
+KIND = Kind("csv", claims, read, Follow)

@@ -98,3 +98,23 @@ def test_an_extract_printed_before_each_record_is_no_step_of_its_own_and_changes
         (10, {"len": 53.35, "reward": 1.0, "extra": 1.0}),
         (20, {"len": 2.6, "reward": 1.0, "extra": 2.0}),
     ]
+
+
+def test_a_run_that_is_followed_may_be_asked_at_any_time_and_go_on() -> None:
+    writers = Writers(lambda _: Fold.MEAN, 4)
+    for step in range(1, 20):
+        writers.add(Record({"a": float(step)}, step))
+        rows, _ = writers.finish()
+        assert [row.step for row in rows] == list(range(max(1, step - 3), step + 1))
+    writers.add(Record({"b": 1.0}, 19))
+    assert writers.finish()[0][-1].values == {"a": 19.0, "b": 1.0}
+
+
+def test_a_run_that_is_followed_outlives_any_number_of_restarts() -> None:
+    writers = Writers(lambda _: Fold.MEAN, 4)
+    for restart in range(2 * WRITERS_MAX):
+        for record in run(*range(restart, restart + 6)):
+            writers.add(record)
+    rows, _ = writers.finish()
+    assert [row.step for row in rows] == list(range(2 * WRITERS_MAX + 1, 2 * WRITERS_MAX + 5))
+    assert writers.crowded == 0

@@ -60,7 +60,7 @@ class _Reading:
 def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
     """Every record that a framework's format, or else a generic one, finds; lines that start with # never count."""
     reading = _Reading(opened.origin, tuple(formats))
-    markers = (*dict.fromkeys(m.encode() for f in reading.formats for m in (*f.markers, *f.faint) if m), b"wandb: ")
+    markers = _markers(reading)
     for block in blocks(opened):
         if isinstance(block, Remark):
             yield block
@@ -71,6 +71,21 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
     for lone in reading.lone.values():
         yield from _placed(reading, lone.flush(), reading.last_number)
     yield from _closing_remarks(reading)
+
+
+class Follow:
+    """A log as it grows: the parsers of its speakers stay open between two looks."""
+
+    def __init__(self, origin: str, formats: Iterable[Format]) -> None:
+        self._reading = _Reading(origin, tuple(formats))
+        self._markers = _markers(self._reading)
+
+    def feed(self, data: bytes, number: int) -> Iterator[Item]:
+        yield from _block_items(self._reading, Block(data, number), self._markers)
+
+
+def _markers(reading: _Reading) -> tuple[bytes, ...]:
+    return (*dict.fromkeys(m.encode() for f in reading.formats for m in (*f.markers, *f.faint) if m), b"wandb: ")
 
 
 def _block_items(reading: _Reading, block: Block, markers: tuple[bytes, ...]) -> Iterator[Item]:
@@ -263,4 +278,4 @@ def claims(name: str, head: bytes) -> float:
     return 0.3 if name.lower().endswith((".log", ".out", ".err", ".txt")) else 0.15
 
 
-KIND = Kind("console", claims, read)
+KIND = Kind("console", claims, read, Follow)

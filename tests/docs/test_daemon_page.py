@@ -1,0 +1,35 @@
+"""docs/daemon.md names every route and every metric that there is, and no other."""
+
+import re
+from pathlib import Path
+
+from tests.unit.daemon.faces import RULES
+from tuner.inbox import People
+from tuner.pages import Pages
+from tuner.server.app import Ground, routes_of
+from tuner.server.board import About, Board
+from tuner.server.metrics import Metrics
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "daemon.md").read_text(encoding="utf-8")
+ABOUT = About("job", "journal.db", RULES, 30.0, 1, 0.0)
+BEFORE_A_SUFFIX = {"_target": "setpoint_target", "_actual": "setpoint_actual"} | {
+    f"_{name}": f"prediction_{name}" for name in ("coverage_ratio", "bias_ratio", "scale_ratio")
+}
+
+
+def test_every_route_is_documented_and_every_documented_one_exists(tmp_path: Path) -> None:
+    board = Board(ABOUT)
+    ground = Ground(board, Metrics(ABOUT), Pages(tmp_path), People(), tmp_path / "token")
+    there = {f"{'POST ' if 'POST' in (route.methods or ()) else ''}{route.path}" for route in routes_of(ground)}
+    told = set(re.findall(r"^\| `((?:POST )?/[^`]*)` \|", PAGE, re.MULTILINE))
+    assert told == {route for route in there if not route.startswith("/page.")}
+
+
+def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
+    text = Metrics(ABOUT).text().decode()
+    there = set(re.findall(r"^# TYPE equipoise_(\w+) ", text, re.MULTILINE))
+    there = {name for name in there if not name.endswith("_created")}
+    table = PAGE.partition("| metric | what |")[2].partition("## ")[0]
+    words = re.findall(r"`(equipoise_\w+|_\w+)(?:\{[\w,]+\})?`", table)
+    told = {BEFORE_A_SUFFIX[word] if word.startswith("_") else word.removeprefix("equipoise_") for word in words}
+    assert told == there

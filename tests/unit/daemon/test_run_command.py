@@ -1,0 +1,190 @@
+"""`equipoise run`, `doctor` and `journal export` on a job whose trainer writes a log and whose knobs nobody turns."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tuner.cli import main
+from tuner.config import load
+
+ROOT = Path(__file__).resolve().parents[3]
+SECRET = "swordfish-swordfish-swordfish"
+JOB = """\
+[job]
+name = "swe-agent"
+framework = "prime-rl"
+[topology]
+mode = "overlapped"
+gpus_total = 64
+gpus_per_engine = 8
+trainer_gpu_step = 8
+[setpoints]
+gpus_trainer = 16
+gpus_generator = 48
+batch_rollouts = 512
+[[source]]
+path = "metrics.jsonl"
+[[actuator]]
+kind = "dry_run"
+knobs = ["gpus_trainer"]
+[server]
+port = 0
+"""
+
+
+def row(step: int, at_s: float) -> str:
+    told = {"step": step, "time": at_s, "time/step": 100.0, "time/wait_for_batch": 40.0}
+    return json.dumps(told | {"time/forward_backward": 60.0, "progress/samples": 512}) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    now_s = time.time()
+    (tmp_path / "metrics.jsonl").write_text("".join(row(i, now_s - 100.0 * (20 - i)) for i in range(20)))
+    (tmp_path / "job.toml").write_text(JOB)
+    return tmp_path
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def equipoise(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command line in the job's folder, without the second that a process takes to start."""
+    monkeypatch.chdir(folder)
+
+    def run(*arguments: str) -> Done:
+        capsys.readouterr()
+        code = main(arguments)
+        told = capsys.readouterr()
+        return Done(code, told.out, told.err)
+
+    return run
+
+
+def test_once_prints_one_decision_with_its_reason_and_writes_it_down(equipoise: Command) -> None:
+    done = equipoise("run", "--job", "job.toml", "--once")
+    assert (done.code, done.err) == (0, "")
+    assert re.match(r"d1 \(advise\): It (leaves|advises) ", done.out)
+    again = equipoise("run", "--job", "job.toml", "--once", "--json")
+    told = json.loads(again.out)
+    assert (told["tick"], told["mode"], told["decision"]["id"]) == (2, "advise", "d2")
+    exported = equipoise("journal", "export", "equipoise.journal")
+    assert [json.loads(line)["id"] for line in exported.out.splitlines()] == [1, 2]
+    table = equipoise("journal", "export", "equipoise.journal", "--format", "csv").out
+    assert table.splitlines()[0].startswith("id,at_s,action,code")
+    assert len(table.splitlines()) == 3
+
+
+@pytest.mark.slow
+def test_run_serves_a_live_job_until_interrupted(folder: Path, equipoise: Command) -> None:
+    (folder / "token").write_text(SECRET)
+    text = JOB.replace("port = 0", 'port = 0\ntoken_file = "token"')
+    password = 'user = "ann"\npassword_file = "token"'
+    (folder / "job.toml").write_text(f'{text}\n[[source]]\npath = "scrape+http://127.0.0.1:9"\n{password}\n')
+    process = subprocess.Popen(
+        [sys.executable, "-m", "equipoise", "run", "--job", "job.toml"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    try:
+        url = re.search(r"page=(\S+)", process.stderr.readline())
+        assert url is not None
+        said = process.stderr.readline()
+        assert "event=decision" in said
+        status = equipoise("status", "--url", url[1])
+        assert "swe-agent: Generation is the bottleneck" in status.out
+        refused = equipoise("pause", "--url", url[1])
+        assert (refused.code, "needs the daemon's token" in refused.err) == (2, True)
+        taken = equipoise("pause", "--job", "job.toml", "--url", url[1])
+        assert (taken.code, taken.err) == (0, "")
+        page = urllib.request.urlopen(f"{url[1]}/").read().decode()
+        assert "127.0.0.1:9" in page, "the feed that does not answer is named"
+    finally:
+        process.send_signal(signal.SIGINT)
+        said += process.stderr.read()
+        assert process.wait(60.0) == 130
+        process.stderr.close()
+    everything = [said, page, status.out, taken.out, *(p.read_bytes().decode("latin-1") for p in folder.glob("equi*"))]
+    assert [text for text in everything if SECRET in text] == []
+
+
+def test_nobody_at_home_is_said_so(equipoise: Command) -> None:
+    done = equipoise("status", "--url", "http://127.0.0.1:9")
+    assert done.code == 3
+    assert "no daemon answers" in done.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("[server]", "[server]\nprot = 1", "job.toml:19: unknown key server.prot; did you mean 'port'?"),
+        ('kind = "dry_run"', 'kind = "dry"', "no such actuator"),
+        ('knobs = ["gpus_trainer"]', 'knobs = ["gpus_trainer"]\nspeed = 1', "speed"),
+        ("port = 0", 'token_file = "nowhere"\nport = 0', "openssl rand"),
+        ("metrics.jsonl", "gopher://x", "unknown kind of source"),
+        ("[server]", '[policy]\nname = "magic"\n[server]', "there is no policy 'magic'"),
+    ],
+)
+def test_an_invalid_job_file_is_refused_whole(folder: Path, equipoise: Command, old: str, new: str, words: str) -> None:
+    (folder / "job.toml").write_text(JOB.replace(old, new))
+    done = equipoise("run", "--job", "job.toml")
+    assert done.code == 2
+    assert words in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_doctor_finds_a_sound_job_sound(folder: Path, equipoise: Command) -> None:
+    done = equipoise("doctor", "--job", "job.toml")
+    assert done.code == 0, done.out
+    assert "FAIL" not in done.out
+    assert not (folder / "equipoise.journal").exists()
+    (folder / "job.toml").write_text(JOB.replace("batch_rollouts = 512", "batch_rollouts = 512\nsandbox_quota = 900"))
+    done = equipoise("doctor", "--job", "job.toml")
+    for words in ("is valid", "no other daemon writes it", "1 of 1 answer", "legal splits", "starts an hour"):
+        assert words in done.out
+
+
+def test_a_doctor_names_all_that_is_wrong_at_once(folder: Path, equipoise: Command) -> None:
+    (folder / "token").write_text("0123456789abcdef0123")
+    (folder / "token").chmod(0o644)
+    text = JOB.replace("metrics.jsonl", "nowhere.jsonl").replace("port = 0", 'port = 0\ntoken_file = "token"')
+    text = text.replace("batch_rollouts = 512", "batch_rollouts = 512\nmax_in_flight = 600\nsandbox_quota = 500")
+    text = text.replace('mode = "overlapped"', 'mode = "overlapped"\ntrainer_resize = "impossible"')
+    (folder / "job.toml").write_text(text)
+    done = equipoise("doctor", "--job", "job.toml", "--json")
+    assert done.code == 2
+    checks = [(c["level"], c["about"]) for c in json.loads(done.out)["checks"]]
+    assert {("fail", "source"), ("fail", "signals"), ("fail", "actuators"), ("fail", "sandboxes")} <= set(checks)
+    assert ("warn", "server") in checks
+
+
+def test_a_port_that_is_taken_is_said_so(folder: Path, equipoise: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (folder / "job.toml").write_text(JOB.replace("port = 0", f"port = {port}"))
+        done = equipoise("run", "--job", "job.toml")
+    assert done.code == 2
+    assert f"server.port={port}: cannot listen there" in done.err
+    assert load(folder / "job.toml").server.port == port

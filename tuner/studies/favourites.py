@@ -1,0 +1,112 @@
+"""Where a study begins: the best of an earlier one, and the analytic model's favourites, climbed to by coordinates.
+
+Milliseconds an answer, so that a few hundred of them cost less than one simulated trial. The model is wrong here and
+there: its favourites are tried first, not believed, and the sampler goes on from what simulation makes of them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import optuna
+from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
+from optuna.trial import TrialState
+
+from tuner.errors import ConfigError
+from tuner.studies.objectives import excess_of, values_of
+from tuner.studies.space import Dimension, Point, Space, Value
+from tuner.studies.trials import Problem, measure
+from tuner.studies.workers import Basis
+
+FAVOURITES = 3
+"""So many points are tried first."""
+SWEEPS = 3
+CASES = 6
+"""Possible jobs that are asked; a recording has more than a climb needs."""
+FIRST = 8
+"""Values of a lattice that are asked first; then the neighbourhood of the best, in halving strides."""
+
+Worth = Callable[[Point], float | None]
+
+
+def favourites(problem: Problem, basis: Basis) -> list[Point]:
+    """The best points that a climb from today's settings saw, the best first; none where no model is asked."""
+    cases = [i for i in problem.levels[0] if not problem.cases[i].simulated][:CASES]
+    if not cases:
+        return []
+    seen: dict[tuple[tuple[str, Value], ...], float | None] = {}
+    weights, here = [problem.cases[i].weight for i in cases], [basis.here[i] for i in cases]
+
+    def worth(point: Point) -> float | None:
+        key = tuple(sorted(point.items()))
+        if key not in seen:
+            there = [measure(problem.space, problem.cases[i], basis.marks[i], point) for i in cases]
+            broken = any(value > 0.0 for value in excess_of(there, here).values())
+            seen[key] = None if broken else values_of(problem.objectives, weights, there, here)[0]
+        return seen[key]
+
+    for start in _starts(problem.space):
+        _climb(problem.space, start, worth)
+    kept = sorted(((value, key) for key, value in seen.items() if value is not None), key=lambda pair: -pair[0])
+    return [dict(key) for _, key in kept[:FAVOURITES]]
+
+
+def earlier(storage: BaseStorage, name: str, space: Space) -> list[Point]:
+    """The best points of another study in the same storage, as far as this space holds their coordinates."""
+    names = optuna.get_all_study_names(storage)
+    if name not in names:
+        raise ConfigError(f"--begin-from {name}: no such study there; known: {', '.join(names) or 'none'}")
+    study = optuna.load_study(study_name=name, storage=storage)
+    sign = -1.0 if study.directions[0] is StudyDirection.MAXIMIZE else 1.0
+    done = [
+        t for t in study.get_trials(deepcopy=False) if t.values and not any(v > 0.0 for v in t.constraints.values())
+    ]
+    done.sort(key=lambda t: (t.state is not TrialState.COMPLETE, sign * t.values[0], t.number))
+    points: list[Point] = [{d.name: t.params[d.name] for d in space.dimensions if _known(d, t.params)} for t in done]
+    return [point for i, point in enumerate(points) if point and point not in points[:i]][:FAVOURITES]
+
+
+def _known(d: Dimension, params: Mapping[str, Value]) -> bool:
+    return d.name in params and d.holds(params[d.name])
+
+
+def _starts(space: Space) -> list[Point]:
+    """Today's settings, and for each condition the other way with the middle of what hangs on it."""
+    now = space.now()
+    found = [now]
+    for d in space.dimensions:
+        if d.only_if is not None and d.name not in now:
+            found.append({**now, d.only_if[0]: d.only_if[1], d.name: d.values[len(d.values) // 2]})
+    return found
+
+
+def _climb(space: Space, start: Point, worth: Worth) -> None:
+    here, best = dict(start), worth(start)
+    for _ in range(SWEEPS):
+        before = best
+        for d in space.dimensions:
+            if (
+                d.name not in here
+                or not d.values
+                or any(c.only_if and c.only_if[0] == d.name for c in space.dimensions)
+            ):
+                continue
+            value, best = _along(d, here, best, worth)
+            here[d.name] = value
+        if best == before:
+            return
+
+
+def _along(d: Dimension, here: Point, best: float | None, worth: Worth) -> tuple[Value, float | None]:
+    """The best value of one coordinate, the others as they are."""
+    values: Sequence[Value] = d.values
+    stride = 1 if d.choices else max(1, len(values) // FIRST)
+    place, asked = values.index(here[d.name]), list(range(0, len(values), stride))
+    while True:
+        for i in asked:
+            found = worth({**here, d.name: values[i]})
+            if found is not None and (best is None or found > best):
+                place, best = i, found
+        if stride == 1:
+            return values[place], best
+        stride = (stride + 1) // 2
+        asked = [i for i in (place - stride, place + stride) if 0 <= i < len(values)]

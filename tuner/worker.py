@@ -1,0 +1,181 @@
+"""The gate's simulator: the event engine in a child of its own, as one more structure that has to agree with a move.
+
+A child, because compiling and its memory (some 200 MB) must not be the daemon's, and because it can be killed: what it
+has not answered by the deadline counts as a no, with that reason, and another child is warmed up meanwhile.
+
+    daemon ── predict(stations, workload, setpoints) ──> child: EventModel     pickled over a pipe, spawned, niced
+           <── Prediction, or why there is none ───────
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Protocol
+
+from policies.control import Draw, Modeller
+from policies.gate import CALIBRATED
+from simulators.analytic import AnalyticModel
+from simulators.event_model import EventModel, warm_up
+from simulators.model import Prediction
+from simulators.plant import Observation, Setpoints, Topology
+from simulators.workload import Workload
+
+STRUCTURE = "simulator"
+DRAWS = 3
+"""Of the calibrated jobs, simulated: all have to agree."""
+BATCHES, WARM_UP_BATCHES = 16, 6
+"""Trainer steps that are simulated for one prediction: the noise of a paired difference is then under 1 %."""
+DEADLINE_S = 20.0
+"""For all that a gate asks at one tick, a child's start included."""
+NICE = 10
+"""The child is never in the way of the job's own processes."""
+READY = "ready"
+
+Question = tuple[EventModel, Topology, Workload, Setpoints]
+
+
+class Engine(Protocol):
+    """Something that simulates."""
+
+    def begin(self) -> None:
+        """A new gate asks: its deadline runs from here."""
+        ...
+
+    def ask(self, question: Question) -> Prediction:
+        """Raises ValueError with the reason where there is no prediction."""
+        ...
+
+
+class Here:
+    """In this process and without a deadline: for replays, which have to find what was found."""
+
+    def begin(self) -> None:
+        return None
+
+    def ask(self, question: Question) -> Prediction:
+        return _predicted(question)
+
+
+class Child:
+    """In a child, warmed from the start, killed and replaced when late."""
+
+    def __init__(self, deadline_s: float = DEADLINE_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._deadline_s, self._clock = deadline_s, clock
+        self._until_s = 0.0
+        self._process, self._pipe = _spawned()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    def begin(self) -> None:
+        self._until_s = self._clock() + self._deadline_s
+
+    def ask(self, question: Question) -> Prediction:
+        try:
+            if self._clock() < self._until_s:
+                self._pipe.send(question)
+                answer = self._next_answer()
+                if answer is not None:
+                    return _told(answer)
+            why = f"the simulator gave no answer within {self._deadline_s:g} s"
+        except (OSError, EOFError):
+            why = "the simulator's process ended"
+        self._replace()
+        raise ValueError(why)
+
+    def close(self) -> None:
+        self._pipe.close()
+        if self._process.is_alive():
+            self._process.kill()
+        self._process.join()
+
+    def _next_answer(self) -> object | None:
+        """The answer to the last question; None at the deadline. A fresh child says first that it is ready."""
+        while self._pipe.poll(max(0.0, self._until_s - self._clock())):
+            answer: object = self._pipe.recv()
+            if answer != READY:
+                return answer
+        return None
+
+    def _replace(self) -> None:
+        self.close()
+        self._process, self._pipe = _spawned()
+
+
+def _told(answer: object) -> Prediction:
+    if isinstance(answer, Prediction):
+        return answer
+    raise ValueError(str(answer))
+
+
+def _spawned() -> tuple[BaseProcess, Connection]:
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs,), name="equipoise-simulator", daemon=True)
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def _serve(pipe: Connection) -> None:
+    """The child's life: warm up, then answer until the other side is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICE)
+    sys.stdout = sys.stderr
+    with suppress(EOFError, OSError):
+        warm_up()
+        pipe.send(READY)
+        while True:
+            question = pipe.recv()
+            try:
+                pipe.send(_predicted(question))
+            except ValueError as error:
+                pipe.send(str(error))
+
+
+def _predicted(question: Question) -> Prediction:
+    model, topology, workload, setpoints = question
+    return model.predict(topology, workload, setpoints)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A PlantModel that is simulated elsewhere."""
+
+    engine: Engine
+    model: EventModel
+
+    def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
+        return self.engine.ask((self.model, topology, workload, setpoints))
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A modeller whose first calibrated draws are simulated besides: both settings of a pair see the same prompts."""
+
+    inner: Modeller
+    engine: Engine = field(default_factory=Here)
+
+    def central(self, seen: Observation) -> Draw | None:
+        return self.inner.central(seen)
+
+    def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
+        own = self.inner.draws(seen, count, seed)
+        self.engine.begin()
+        simulated = (self._simulated(draw, seed + i) for i, draw in enumerate(own[:DRAWS]))
+        return (*own, *(draw for draw in simulated if draw is not None))
+
+    def _simulated(self, draw: Draw, seed: int) -> Draw | None:
+        """The same job under the event engine; None for one that is no calibrated one of ours."""
+        if draw.structure != CALIBRATED or not isinstance(draw.model, AnalyticModel):
+            return None
+        model = EventModel(draw.model.stations, seed, BATCHES, 1, WARM_UP_BATCHES)
+        return Draw(Asked(self.engine, model), draw.workload, STRUCTURE)
