@@ -109,7 +109,7 @@ class _Cap:
 
 
 def _room(case: Case) -> float:
-    """Rollouts that never leave their engine gain nothing by waiting in front of it: more than the slots are no more."""
+    """Rollouts that never leave their engine gain nothing by waiting in front of it: the slots are all that counts."""
     return math.inf if case.rollout.tool.mean > 0.0 else float(case.layout.engines * case.layout.slots)
 
 
