@@ -108,11 +108,19 @@ class _Cap:
         return math.exp(log_n), period, allowed
 
 
+def _room(case: Case) -> float:
+    """Rollouts that never leave their engine gain nothing by waiting in front of it: the slots are all that counts."""
+    return math.inf if case.rollout.tool.mean > 0.0 else float(case.layout.engines * case.layout.slots)
+
+
 def capped(case: Case, train: float, shortest: float, full: Supply) -> Capped:
     """Period and rollouts in flight settle together; then once more with the shapes that belong to them."""
     release = _release(case, train)
     steps = release.batch_groups / case.layout.batch_groups
-    most = min(float(case.layout.in_flight), case.active_limit)
+    most = min(float(case.layout.in_flight), case.active_limit, _room(case))
+    if full.made.in_flight > most:
+        stops = stops_of(case, lost_s(case, full.made, full.kept.rollout, shortest), shortest)
+        full = supply_of(case, generate(case, most, stops))
     in_flight, period, allowed, supply = most, shortest * steps, 0.0, full
     if in_rounds(case):
         supply = supply_of(case, full.made, math.inf)

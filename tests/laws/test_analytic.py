@@ -123,3 +123,18 @@ def test_a_wider_cap_on_started_groups_never_hurts(seed: int) -> None:
 @settings(max_examples=30, deadline=None)
 def test_the_same_question_gets_the_same_answer(seed: int) -> None:
     assert told(configuration(seed)) == told(configuration(seed))
+
+
+@given(SEEDS, st.integers(2, 6))
+@settings(max_examples=80, deadline=None)
+def test_rollouts_that_wait_in_front_of_full_engines_gain_nothing(seed: int, times: int) -> None:
+    """Without tools a rollout never leaves its slot: in flight beyond the slots only lengthens the queue."""
+    job = configuration(seed, extras=False)
+    if job.workload.tool is not None or job.topology.mode is Mode.SERIAL or job.stations.admission.plug is Plug.NONE:
+        return
+    engines = (job.setpoints.gpus_generator or 0) // (job.topology.gpus_per_engine or 1)
+    slots = min(job.stations.engine.slots or 0, job.setpoints.max_in_flight_per_engine or math.inf)
+    full, more = (
+        rate(replace(job, setpoints=replace(job.setpoints, max_in_flight=int(n * engines * slots)))) for n in (1, times)
+    )
+    assert more <= full * (1.0 + SLACK)
