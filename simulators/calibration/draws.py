@@ -74,7 +74,7 @@ class Draw:
 
     def under(self, topology: Topology, setpoints: Setpoints) -> "Draw":
         """The same workload and stations under other settings; admission and publications follow the settings."""
-        # An overlapped job that is given a bound of 0 waits for the new weights; a job in turn has that bound by nature.
+        # An overlapped job that is given a bound of 0 waits for new weights; a job in turn has that bound by nature.
         given_zero = setpoints.staleness_bound == 0.0 and self.setpoints.overlap is not False
         streams = streaming(self.setpoints) or (streaming(setpoints) and not given_zero)
         mode = SyncMode.DRAIN if setpoints.in_flight_update is False else SyncMode.IN_FLIGHT
