@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-JOBS = 12
+JOBS = 8
 INTERPRETED = f"""
 import warnings
 from simulators.event_model import EventModel
@@ -14,7 +14,7 @@ from tests.oracles.configurations import configuration
 warnings.simplefilter("ignore")  # keys of random numbers overflow on purpose
 for seed in range({JOBS}):
     job = configuration(seed, extras=True)
-    EventModel(job.stations, batches=12, warm_up_batches=2).predict(job.topology, job.workload, job.setpoints)
+    EventModel(job.stations, batches=8, warm_up_batches=2).predict(job.topology, job.workload, job.setpoints)
 """
 
 
