@@ -68,6 +68,11 @@ def reply(prospects: Prospects, settings: Mapping[str, Value], bounds: Bounds) -
     calibration = prospects.calibration
     if calibration is None:
         return None
+    if GPUS & settings.keys() and _sides_made_up(calibration.assumed):
+        raise ValueError(
+            "the sources do not say how many GPUs each side has; state gpus_trainer and gpus_generator in a job file "
+            "(`equipoise init` writes one) or add the resolved configuration"
+        )
     answer = ask(calibration.draws, *prospects.changes(settings))
     first = answer.jobs[0]
     found = checked(answer, calibration.draws) if answer.weak and is_warm() else None
@@ -115,7 +120,7 @@ def _limits(answer: Answer, assumed: Iterable[str]) -> tuple[Limiter, ...]:
 
     Counts of GPUs that were made up are nobody's limits.
     """
-    made_up = GPUS if any(said.startswith(SIDES_ASSUMED) for said in assumed) else frozenset()
+    made_up = GPUS if _sides_made_up(assumed) else frozenset()
     sums: dict[str, tuple[float, float, float]] = {}
     for job in answer.jobs:
         for limit in binding_limits(AnalyticModel, _job(job)):
@@ -125,6 +130,10 @@ def _limits(answer: Answer, assumed: Iterable[str]) -> tuple[Limiter, ...]:
             sums[limit.name] = (now, raised, gain + job.weight * limit.gain_frac)
     found = [Limiter(name, *numbers) for name, numbers in sums.items()]
     return tuple(sorted(found, key=lambda limit: -limit.gain_frac)[:LIMITS_SHOWN])
+
+
+def _sides_made_up(assumed: Iterable[str]) -> bool:
+    return any(said.startswith(SIDES_ASSUMED) for said in assumed)
 
 
 def _job(draw: Draw) -> Job:

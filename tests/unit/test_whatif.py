@@ -93,3 +93,25 @@ def test_a_setting_that_a_serial_job_makes_no_use_of_is_said_to_change_nothing(
 def test_a_command_without_a_question_says_how_to_ask(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["whatif", *SOURCES]) == 2
     assert "--set gpus_trainer=48" in capsys.readouterr().err
+
+
+UNCOUNTED = str(Path(__file__).parents[2] / "examples" / "prime-rl-saturated-curriculum.log")
+"""A log that says nothing of GPUs."""
+
+
+def test_a_split_of_gpus_that_nobody_counted_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whatif", UNCOUNTED, "--set", "gpus_trainer=4"]) == 2
+    assert "job file" in capsys.readouterr().err
+
+
+def test_made_up_counts_are_nobodys_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whatif", UNCOUNTED, "--set", "staleness_bound=0", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert not {"gpus_trainer", "gpus_generator"} & {limit["name"] for limit in answer["limits"]}
+
+
+def test_a_bound_of_zero_is_no_staleness_and_costs_the_overlap(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whatif", UNCOUNTED, "--set", "staleness_bound=0", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["then"]["staleness_mean"] == 0.0
+    assert answer["gain_frac"]["high"] < 0.0
