@@ -34,13 +34,13 @@ warm: $(STAMP) ## compile the event engine once (a minute or two), so that no si
 	@$(PY) -c 'from simulators.event_model import warm_up; warm_up()'
 
 test: warm ## unit, laws, stories, contracts and docs tests
-	$(PYTEST) tests -n $(WORKERS) -m "not integration"
+	$(PYTEST) tests -n $(WORKERS) -m "not integration" --durations=12
 
 test-fast: warm ## the part of `test` that takes under a minute
 	$(PYTEST) tests -n $(WORKERS) -m "not integration and not slow"
 
 integration: warm ## tests with real parts: event-file writers, a browser, the built wheel
-	$(PYTEST) tests -m integration
+	$(PYTEST) tests -m integration --durations=12
 
 evaluate: warm ## control laws on every scenario beside a clairvoyant, with floors and goals (resumable)
 	@mkdir -p evaluation
