@@ -16,7 +16,7 @@ from tuner.studies.samplers import quiet
 from tuner.studies.storage import DONE, Chooser, Ledger
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'equipoise[tune]')")
-TRIALS = 20
+TRIALS = 40
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def cluster() -> Iterator[Any]:
         made.shutdown()
 
 
-def test_a_node_that_is_lost_costs_no_trial_and_one_that_comes_takes_its_share(cluster: Any, tmp_path: Path) -> None:
+def test_a_node_that_is_lost_and_one_that_comes_cost_no_trial(cluster: Any, tmp_path: Path) -> None:
     crew = importlib.import_module("tuner.studies.ray").crew
     url = f"sqlite:///{tmp_path}/s.db"
     doomed = cluster.add_node(num_cpus=1)
@@ -39,13 +39,12 @@ def test_a_node_that_is_lost_costs_no_trial_and_one_that_comes_takes_its_share(c
     done: list[str] = []
 
     def tell(ledger: Ledger) -> None:
-        count = len(ledger.trials(*DONE))
-        if count >= 4 and not done:
-            done.append("lost")
-            cluster.remove_node(doomed, allow_graceful=False)
-        elif count >= 8 and done == ["lost"]:
-            done.append("came")
-            cluster.add_node(num_cpus=1)
+        if len(ledger.trials(*DONE)) < 4 or done:
+            return
+        done.append("lost")  # both at once: trials are short, and the study could be over before a second look
+        cluster.remove_node(doomed, allow_graceful=False)
+        cluster.add_node(num_cpus=1)
+        done.append("came")
 
     run(job, crew(cluster.address), tell)
     assert done == ["lost", "came"]
