@@ -72,6 +72,7 @@ def test_an_answer_on_a_real_file_uses_no_other_name(path: Path) -> None:
     assert {r.knob for r in answer.recommendations} | {d.knob for d in answer.do_not} <= KNOBS.keys()
 
 
+@pytest.mark.slow
 def test_most_real_files_have_an_answer() -> None:
     answered = [path for path in SAMPLES if answer_on(path) is not None]
     assert len(answered) > 0.8 * len(SAMPLES)

@@ -20,6 +20,7 @@ def test_the_readme_shows_at_least_one_real_answer() -> None:
     assert f"{PROMPT}advise examples/" in text
 
 
+@pytest.mark.slow
 def test_every_command_in_the_readme_prints_what_is_shown() -> None:
     """When it does not: `make readme` writes what it prints now; read the difference before you keep it."""
     text = README.read_text(encoding="utf-8")

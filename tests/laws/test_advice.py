@@ -3,6 +3,7 @@
 from dataclasses import fields, is_dataclass, replace
 from math import isclose, isfinite
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -167,6 +168,7 @@ def snapshot_with(found: dict[str, float], factor: float = 1.0) -> Snapshot:
     return Snapshot(signals, rows, window=Window(5, 0, 4))
 
 
+@pytest.mark.slow
 @EVERY
 @given(topologies, setpoints, step_signals(), POWERS)
 def test_another_unit_of_time_changes_neither_verdict_nor_gains(
@@ -187,6 +189,7 @@ def generation_share(advice: Advice) -> float:
     return max((c.recoverable_frac for c in advice.diagnosis.causes if c.verdict in GENERATOR_SIDE), default=0.0)
 
 
+@pytest.mark.slow
 @EVERY
 @given(st.integers(0, 99), st.integers(0, 99), st.none() | st.floats(0.0, 8.0))
 def test_a_longer_wait_never_makes_generation_less_likely_the_bottleneck(

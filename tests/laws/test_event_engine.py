@@ -55,6 +55,7 @@ def test_no_rollout_is_lost_when_the_job_changes(before: Job, after: Job, at_s: 
     assert simulation.broken_laws() == ()
 
 
+@pytest.mark.slow
 @given(core_jobs(), st.floats(0.0, 50.0))
 @SOME
 def test_stopping_on_the_way_changes_nothing(job: Job, pause_s: float) -> None:

@@ -4,6 +4,7 @@ import tomllib
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -99,6 +100,7 @@ def read(text: str) -> Scenario | None:
     return None
 
 
+@pytest.mark.slow
 @EVERY
 @given(files(odd=True))
 def test_a_changed_file_is_a_scenario_or_refused_in_a_sentence(text: str) -> None:
@@ -111,6 +113,7 @@ def test_any_text_is_a_scenario_or_refused_in_a_sentence(text: str) -> None:
     read(text)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(files(odd=False), st.integers(0, 3))
 def test_what_is_accepted_runs_or_is_refused_with_its_key(text: str, seed: int) -> None:

@@ -1,6 +1,7 @@
 """Stories: published jobs whose right reading is known, from their figures and their configuration to the advice."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,12 @@ TAIL = ("partial_rollout", "pruning", "oversampling_ratio")
 case1_as = pytest.mark.parametrize("figures", ["rates.csv", "times.csv"])
 
 
+@cache
 def case1(figures: str) -> Answer:
     return ask(PUBLISHED / "case1" / figures, PUBLISHED / "case1" / "rl.toml")
 
 
+@cache
 def case2() -> Answer:
     return ask(PUBLISHED / "case2" / "rates.csv", PUBLISHED / "case2" / "rl.toml")
 

@@ -28,6 +28,7 @@ def test_the_answer_is_one_screen_and_nothing_else_in_a_pipe(small: Path) -> Non
     assert len(done.stdout.splitlines()) <= 24
 
 
+@pytest.mark.slow
 def test_the_same_seed_prints_the_same_and_another_one_does_not(small: Path) -> None:
     runs = [equipoise("simulate", "--scenario", str(small), "--json", "--seed", seed).stdout for seed in "112"]
     assert runs[0] == runs[1]
@@ -75,6 +76,7 @@ def test_the_list_names_every_shipped_scenario_with_what_it_tells() -> None:
     assert [line.split()[0] for line in printed] == [path.stem for path in shipped()]
 
 
+@pytest.mark.slow
 def test_a_shown_scenario_can_be_kept_and_run(tmp_path: Path) -> None:
     text = equipoise("simulate", "--show", "curriculum-step").stdout
     assert text == next(path for path in shipped() if path.stem == "curriculum-step").read_text()

@@ -113,6 +113,7 @@ else: say({"outcomes": {"max_in_flight": {"status": "applied", "reason": "ok"},
     assert receipt.status is Status.REFUSED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ["time.sleep(600)", "subprocess.Popen(['sleep', '600']).wait()"])
 def test_a_program_that_hangs_is_killed_with_its_children(tmp_path: Path, body: str) -> None:
     note = tmp_path / "pid"
@@ -122,6 +123,7 @@ def test_a_program_that_hangs_is_killed_with_its_children(tmp_path: Path, body: 
     _gone(int(note.read_text()))
 
 
+@pytest.mark.slow
 def test_what_a_program_leaves_behind_is_ended_too(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     body = f"child = subprocess.Popen(['sleep', '600'])\nopen({str(note)!r}, 'w').write(str(os.getpgid(0)))\n{OBEDIENT}"

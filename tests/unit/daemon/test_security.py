@@ -199,6 +199,7 @@ def test_slow_senders_hold_nobody_up(face: Face) -> None:
         connection.close()
 
 
+@pytest.mark.slow
 def test_a_command_whose_body_does_not_come_is_given_up(fresh: Face, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commanding, "BODY_S", 0.2)
     head = f"POST /api/v1/pause HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"

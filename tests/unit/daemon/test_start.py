@@ -196,6 +196,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         soundly_opened(tmp_path / "journal.db")
 
 
+@pytest.mark.slow
 def test_a_journal_that_another_program_holds_is_refused_as_locked(house: House) -> None:
     house.begin()
     other = sqlite3.connect(house.folder / "journal.db")

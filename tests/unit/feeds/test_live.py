@@ -174,6 +174,7 @@ class Hanging:
         self.let_go.set()
 
 
+@pytest.mark.slow
 def test_a_feed_that_hangs_costs_its_own_signals_only_and_is_not_asked_again(tmp_path: Path) -> None:
     log, hanging = tmp_path / "metrics.jsonl", Hanging()
     log.write_text("".join(map(step_line, range(5))))

@@ -66,6 +66,7 @@ def test_every_target_is_a_speaker_of_its_own() -> None:
     assert (poll.asked, poll.answered, poll.failure) == (2, 2, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "words"),
     [
