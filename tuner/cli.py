@@ -9,7 +9,8 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from tuner import cli_daemon
+from tuner import cli_daemon, cli_tune
+from tuner.cli_options import AsJson, FrameworkName, JobPath, Last, Since, Sources
 from tuner.errors import TunerError
 from tuner.version import VERSION
 
@@ -22,8 +23,8 @@ COMMANDS = (
     ("init", "Print a first job file from what the sources show."),
     ("replay", "A journal's observations through a control law again: the same decisions, or another law's."),
     ("simulate", "Run a scenario: an invented or published job that drifts, in seconds instead of days."),
-    ("tune", "Search a job's settings or a policy's parameters: before a run, or overnight from a recording."),
     ("validate", "Published jobs against the model: measured, predicted, and how a naive guess would do."),
+    cli_tune.COMMAND,
     *cli_daemon.COMMANDS,
 )
 """Name and help of each command; a test compares it with what is registered and with tuner/commands/."""
@@ -40,22 +41,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Sources = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="SOURCE...",
-        show_default=False,
-        help="Logs, metrics files, resolved configurations, folders of them, or - for standard input.",
-    ),
-]
-FrameworkName = Annotated[str, typer.Option("--framework", metavar="NAME", help="verl, slime, prime-rl, trl, ...")]
-JobPath = Annotated[Path | None, typer.Option("--job", metavar="FILE", help="A job file (see `equipoise init`).")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Since = Annotated[str | None, typer.Option("--since", metavar="STEP|TIME", help="Leave out everything before it.")]
-Last = Annotated[
-    str | None, typer.Option("--last", metavar="N|DURATION", help="Only the last steps (50) or time (2h).")
-]
 
 
 def _version(wanted: bool) -> None:
@@ -221,106 +206,6 @@ def _simulate(
     return simulate.run(simulate.Wish(scenario, seed, tuple(settings or ()), as_json, html, levers))
 
 
-@app.command("tune", help=HELP["tune"], short_help=HELP["tune"])
-def _tune(
-    scenarios: Annotated[
-        list[str] | None,
-        typer.Option("--scenario", metavar="FILE|DIR|NAME", help="What to search on (repeatable)."),
-    ] = None,
-    sources: Annotated[
-        list[str] | None,
-        typer.Option("--from", metavar="SOURCE", help="Or a recording, calibrated first (repeatable)."),
-    ] = None,
-    hold_out: Annotated[
-        list[str] | None,
-        typer.Option("--hold-out", metavar="FILE|DIR|NAME", help="Scenarios to compare on, which no search sees."),
-    ] = None,
-    knobs: Annotated[
-        str | None,
-        typer.Option(
-            "--knobs",
-            metavar="A,B",
-            help="split, prefill, concurrency (these if absent), oversampling, staleness, sync, group, batch.",
-        ),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy", metavar="NAME", help="Search this law's parameters instead (or package.module:Class)."
-        ),
-    ] = None,
-    objective: Annotated[
-        str,
-        typer.Option(
-            "--objective", metavar="A,B", help="useful, worst, staleness, waste, cost, moves; several: a Pareto front."
-        ),
-    ] = "useful",
-    trials: Annotated[int, typer.Option("--trials", metavar="N", help="Points to try.")] = 100,
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", metavar="N", help="Runs of each scenario (3; policies: 1).")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed and one worker, same study.")] = 0,
-    sampler: Annotated[
-        str, typer.Option("--sampler", metavar="NAME", help="auto, tpe, all, nsga, random, cmaes, gp.")
-    ] = "auto",
-    storage: Annotated[
-        str, typer.Option("--storage", metavar="URL", help="sqlite:///FILE, or postgresql://USER@HOST/NAME.")
-    ] = "sqlite:///equipoise-studies.db",
-    study: Annotated[
-        str | None, typer.Option("--study", metavar="NAME", help="Its name there; by what is searched if absent.")
-    ] = None,
-    begin_from: Annotated[
-        str | None, typer.Option("--begin-from", metavar="STUDY", help="Try the best of an earlier one there first.")
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", metavar="N", help="Workers on this machine.")] = 1,
-    ray: Annotated[
-        str | None, typer.Option("--ray", metavar="auto|ADDRESS", help="Workers on a Ray cluster instead.")
-    ] = None,
-    trial_timeout_s: Annotated[
-        float | None, typer.Option("--trial-timeout", metavar="SECONDS", help="A trial that takes longer is given up.")
-    ] = None,
-    framework: FrameworkName = "auto",
-    job: JobPath = None,
-    as_json: AsJson = False,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with pictures.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the settings found as part of a job file.")
-    ] = None,
-    since: Since = None,
-    last: Last = None,
-) -> None:
-    from tuner.commands import base, tune
-
-    source = base.Ask(tuple(sources), framework, job, since, last) if sources else None
-    named, apart = (
-        tuple(n.strip() for word in words or () for n in word.split(",")) for words in (scenarios, hold_out)
-    )
-    wanted, aims = (tuple(n.strip() for n in (w or "").split(",") if n.strip()) for w in (knobs, objective))
-    tune.run(
-        tune.Wish(
-            scenarios=named,
-            source=source,
-            hold_out=apart,
-            knobs=wanted,
-            policy=policy,
-            objectives=aims,
-            trials=trials,
-            seeds=seeds,
-            seed=seed,
-            sampler=sampler,
-            storage=storage,
-            study=study,
-            begin_from=begin_from,
-            jobs=jobs,
-            ray=ray,
-            trial_timeout_s=trial_timeout_s,
-            json=as_json,
-            html=html,
-            out=out,
-        )
-    )
-
-
 @app.command("validate", help=HELP["validate"], short_help=HELP["validate"])
 def _validate(
     case: Annotated[str | None, typer.Option("--case", metavar="ID", help="Only this one, at length.")] = None,
@@ -335,6 +220,7 @@ def _validate(
     validate.run(validate.Wish(case, cases, as_json, html))
 
 
+cli_tune.register(app)
 cli_daemon.register(app, HELP)
 
 USAGE_ERROR = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

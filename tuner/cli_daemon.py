@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli_options import AsJson
+
 COMMANDS = (
     ("run", "Beside a live job until it is told to stop: look, decide, write down, advise, ask or act."),
     ("status", "What a running daemon sees, does and waits for."),
@@ -29,7 +31,6 @@ Token = Annotated[
     Path | None, typer.Option("--token-file", metavar="FILE", help="Its bearer token; the job file's if absent.")
 ]
 Knob = Annotated[str | None, typer.Argument(metavar="KNOB", help="gpus_trainer, max_in_flight, ...; all if absent.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
 def register(app: typer.Typer, texts: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ from policies.rules import Rules
 from policies.scorecard import Scorecard, unlocked
 from policies.settings import SPLIT
 from policies.state import State
+from simulators.clock import VirtualClock
 from simulators.plant import Observation, Receipt, Setpoints
 from tests.plants import START, TOPOLOGY, FluidPlant
 from tests.unit.control.conftest import CAPABILITIES
@@ -56,7 +57,7 @@ class Job:
     def tick(self, *commands: Command) -> Decision:
         self.now_s += 30.0
         self.person.said.extend(commands)
-        parts = Parts(self.plant, self.rules, Unused(), self.heard, self.person)
+        parts = Parts(self.plant, self.rules, VirtualClock(), self.heard, self.person)
         self.state = step(parts, self.state, self.now_s)
         return self.heard.decisions[-1]
 
@@ -66,14 +67,6 @@ class Job:
             if decision.action is action:
                 return decision
         raise AssertionError(f"no {action} in {ticks} ticks: {self.heard.decisions[-1].reason}")
-
-
-class Unused:
-    def now_s(self) -> float:
-        raise NotImplementedError
-
-    def wait_until(self, at_s: float) -> None:
-        raise NotImplementedError
 
 
 def test_observing_it_says_nothing_and_learns() -> None:
