@@ -27,7 +27,7 @@ from policies.gate import Question, confirm
 from policies.guardrails.case import Case, cost_s
 from policies.guardrails.chain import guarded
 from policies.noticing import noticed
-from policies.readings import aged, blank_reason, sane, settling_s
+from policies.readings import ROWS_MIN, aged, blank_reason, sane, settling_s
 from policies.rules import Rules
 from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
 from policies.settings import direction, knobs_of, missing_of
@@ -59,7 +59,8 @@ def _decided(rules: Rules, state: State, seen: Observation) -> tuple[State, Deci
         state, decision, outcome = on_probation(rules, state, _bare_view(rules, state, seen), state.probation)
         if decision is not None:
             return state, replace(decision, outcome=outcome)
-    state, decision = _proposed(rules, state, view_of(rules, state, seen), blank_reason(seen), seen)
+    blanked = blank_reason(seen, ROWS_MIN if rules.gate is None else 0)
+    state, decision = _proposed(rules, state, view_of(rules, state, seen), blanked, seen)
     return state, replace(decision, outcome=outcome)
 
 

@@ -22,13 +22,15 @@ from simulators.event_state import Job
 from simulators.plant import Observation, Setpoints
 from simulators.signals import TINY
 from simulators.snapshot import Row
-from simulators.stations import Stations, StepTime
+from simulators.stations import Stations, StepTime, Trainer
 from simulators.workload import Lengths, SolveRates, Workload
 
 ROWS = 64
 """The last so many steps are looked at; of a quantity that wanders only the newest ones count."""
 RECENT = 16
 """Of what may be 0 and is not followed, the mean of so many."""
+STATED = 0.2
+"""Standard deviation of the logarithm of a stated speed that nobody has measured."""
 MISFIT = 0.05
 """Standard deviation of the logarithm of the engines' speed that is right on average: what f(b) + m S leaves out."""
 MODEL = 0.01
@@ -77,18 +79,25 @@ class Fitted:
 
 
 def fit(job: Job, seen: Observation) -> Fitted | None:
-    """The stated job brought to what the steps in view show; None without enough of them."""
-    rows = of_one_setting(kept_rows(seen.snapshot))[-ROWS:]
-    if len(rows) < ROWS_MIN:
+    """The stated job brought to what the steps in view show; before the first step, to what the engines show.
+
+    None while neither is seen.
+    """
+    steps = kept_rows(seen.snapshot)[-ROWS:]
+    rows = of_one_setting(steps)
+    at_work = rows or seen.snapshot.engine_rows[-RECENT:]
+    if not at_work:
         return None
     now = without(merged_known(job.setpoints, seen.in_force), missing_of(seen.in_force, seen.inventory))
-    job = replace(job, setpoints=now, stations=plain(job.stations))
-    job = replace(job, workload=_workload(job, rows))
+    job = replace(job, setpoints=now, stations=plain(job.stations, job.setpoints.gpus_trainer))
+    # What is trained first is what was finished first: short. Lengths are those of any setting.
+    if len(steps) >= ROWS_MIN:
+        job = replace(job, workload=_workload(job, rows if len(rows) >= ROWS_MIN else steps))
     job, trainer = _trainer(job, rows)
-    job, engine = _engine(job, rows)
-    job = replace(job, stations=_surroundings(job, rows[-RECENT:]))
+    job, engine = _engine(job, at_work)
+    job = replace(job, stations=_surroundings(job, at_work[-RECENT:]))
     doubt = Doubt(
-        MISFIT**2 + (0.0 if engine is None else engine.variance), 0.0 if trainer is None else trainer.variance
+        STATED**2 if engine is None else MISFIT**2 + engine.variance, STATED**2 if trainer is None else trainer.variance
     )
     return _delivering(Fitted(job, doubt), rows)
 
@@ -101,7 +110,8 @@ def _delivering(fitted: Fitted, rows: Sequence[Row]) -> Fitted:
     """
     seen = followed(rows, [row_rate(row.values) for row in rows])
     said = _useful_per_s(fitted.job)
-    if seen is None or said is None:
+    # The first steps fill the pipeline: what they deliver is less than either side can.
+    if seen is None or said is None or len(rows) < ROWS_MIN:
         return fitted
     slower = (with_engine_factor(fitted.job, 1.0 + NUDGE), with_trainer_factor(fitted.job, 1.0 + NUDGE))
     made = [_useful_per_s(job) or said for job in slower]
@@ -126,16 +136,25 @@ def merged_known(stated: Setpoints, in_force: Setpoints) -> Setpoints:
     return replace(stated, **known)
 
 
-def plain(stations: Stations) -> Stations:
-    """The structure that a file can state and metrics can follow: engines alike and apart, f(b) a straight line."""
+def plain(stations: Stations, gpus_trainer: int | None) -> Stations:
+    """The structure that a file can state and metrics can follow: engines alike and apart, f(b) a straight line.
+
+    The trainer's exponent is nobody's knowledge before a resize; at the stated size it is as fast as stated.
+    """
     engine, trainer = stations.engine, stations.trainer
     table = engine.step.table
     line = StepTime((table[0], table[-1]), engine.step.per_context_token_s)
     return replace(
         stations,
         engine=replace(engine, step=line, lockstep=1, speeds=()),
-        trainer=replace(trainer, exponent=EXPONENT_MEAN),
+        trainer=hinged(trainer, gpus_trainer or 1, EXPONENT_MEAN),
     )
+
+
+def hinged(trainer: Trainer, gpus: int, exponent: float) -> Trainer:
+    """Another exponent, as fast as before on that many GPUs."""
+    seconds = trainer.gpu_s_per_token * gpus ** (exponent - trainer.exponent)
+    return replace(trainer, gpu_s_per_token=seconds, exponent=exponent)
 
 
 # ---- what rollouts are like ----
@@ -262,10 +281,11 @@ def with_engine_factor(job: Job, factor: float) -> Job:
 
 
 def _surroundings(job: Job, rows: Sequence[Row]) -> Stations:
-    """Weight sync and sandboxes as measured; a sync that nobody logs is none."""
+    """Weight sync and sandboxes as measured; a sync that no step logs is none."""
     stations, interval = job.stations, job.setpoints.sync_interval or 1
     sync_s = mean_of(rows, "weight_sync_s")
-    stations = replace(stations, sync=replace(stations.sync, seconds=(sync_s or 0.0) * interval))
+    if sync_s is not None or any("step_s" in row.values for row in rows):
+        stations = replace(stations, sync=replace(stations.sync, seconds=(sync_s or 0.0) * interval))
     fleet = stations.sandboxes
     if fleet is None:
         return stations

@@ -18,7 +18,7 @@ from math import exp, inf, log
 from statistics import fmean
 
 from policies.beliefs import VARIANCE_FLOOR, Belief, Reading, predicted, updated
-from policies.readings import NOISE_FLOOR, ROWS_MIN
+from policies.readings import NOISE_FLOOR, NOISE_VARIANCE, ROWS_MIN
 from simulators.signals import TINY
 from simulators.snapshot import Row
 
@@ -38,6 +38,10 @@ class Wander:
     """Per step: 0 unless it is clearly more."""
     expected_walk: float = 0.0
     """Per step, over all that is as likely: after a few steps nobody knows that a series stands still."""
+
+
+UNSEEN = Wander(NOISE_VARIANCE, 0.0, NOISE_VARIANCE / 16.0)
+"""Of a series too short to tell: any walk that its noise would hide."""
 
 
 def wander(logs: Sequence[float]) -> Wander:
@@ -79,13 +83,16 @@ def level_now(logs: Sequence[float], seen: Wander) -> tuple[float, float]:
 
 
 def followed(rows: Sequence[Row], values: Sequence[float | None]) -> Belief | None:
-    """The positive quantity at the end of the series, with its variance; None under ROWS_MIN values."""
+    """The positive quantity at the end of the series, with its variance; None without a value.
+
+    Under ROWS_MIN values nobody knows how they scatter: as those of any job do.
+    """
     known = [(row, value) for row, value in zip(rows, values, strict=True) if value is not None and value > TINY]
-    if len(known) < ROWS_MIN:
+    if not known:
         return None
-    seen = wander([log(value) for _, value in known])
+    seen = wander([log(value) for _, value in known]) if len(known) >= ROWS_MIN else UNSEEN
     times = [row.time_s if row.time_s is not None else float(i) for i, (row, _) in enumerate(known)]
-    apart = max(TINY, (times[-1] - times[0]) / (len(times) - 1))
+    apart = max(TINY, (times[-1] - times[0]) / max(1, len(times) - 1))
     walk = (seen.walk or seen.expected_walk) / apart
     belief: Belief | None = None
     for at_s, (_, value) in zip(times, known, strict=True):

@@ -10,7 +10,7 @@ from math import exp, isfinite, sqrt
 
 from policies.beliefs import EXPONENT_HIGH, EXPONENT_LOW, EXPONENT_MEAN
 from policies.control import Draw
-from policies.fitted import Fitted, fit, with_clipped_mean, with_engine_factor, with_trainer_factor
+from policies.fitted import Fitted, fit, hinged, with_clipped_mean, with_engine_factor, with_trainer_factor
 from policies.outlook import Outlook, to_come
 from simulators.analytic import AnalyticModel
 from simulators.analytic.rollout import clipped_mean
@@ -89,9 +89,7 @@ def _drawn(fitted: Fitted, factors: tuple[float, float], exponent: float) -> Dra
     force, where it was read."""
     engine, slower = factors
     job = with_engine_factor(with_trainer_factor(fitted.job, slower), engine)
-    trainer, gpus = job.stations.trainer, job.setpoints.gpus_trainer or 1
-    hinged = trainer.gpu_s_per_token * gpus ** (exponent - trainer.exponent)
-    trainer = replace(trainer, gpu_s_per_token=hinged, exponent=exponent)
+    trainer = hinged(job.stations.trainer, job.setpoints.gpus_trainer or 1, exponent)
     return Draw(AnalyticModel(replace(job.stations, trainer=trainer)), job.workload)
 
 

@@ -111,6 +111,8 @@ def judged(probation: Probation, snapshot: Snapshot, now_s: float) -> tuple[Judg
     after = work(snapshot, probation.since_s)
     if max((found.n for found in after.values()), default=0) < STEPS_MIN:
         over = now_s - probation.since_s > PATIENCE * max(probation.move.settle_s, probation.move.leg_limit_s)
+        # Before a first step nobody knows how long one takes: what was begun on the file's word waits for it.
+        over = over and bool(snapshot.rows)
         return (Judgement.UNSURE if over else Judgement.WAIT), None
     gain = realised_gain(probation.before, after)
     if gain is None:

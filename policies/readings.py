@@ -180,16 +180,18 @@ def settling_s(snapshot: Snapshot, in_force: Setpoints, actuation_s: float) -> f
     return actuation_s + max(2.0 * slow, batches * step, step)
 
 
-def blank_reason(seen: Observation) -> str:
-    """What the newest picture shows besides the job at work; empty: nothing."""
+def blank_reason(seen: Observation, steps_min: int = ROWS_MIN) -> str:
+    """What the newest picture shows besides the job at work; empty: nothing.
+
+    A move before `steps_min` steps could not be judged by what was before: only models may speak for it then.
+    """
     if seen.inventory.syncing:
         return "a weight sync is under way"
     rows, dropped = seen.snapshot.rows, {d.step: d.why for d in seen.snapshot.window.dropped}
     if rows and rows[-1].step in dropped:
         return f"the newest step holds {dropped[rows[-1].step]}"
-    if rows and len(kept_rows(seen.snapshot)) < ROWS_MIN:
-        return f"only {len(kept_rows(seen.snapshot))} steps are known, {ROWS_MIN} needed"
-    return ""
+    known = len(kept_rows(seen.snapshot))
+    return f"only {known} steps are known, {steps_min} needed" if known < steps_min else ""
 
 
 def noise_variance(rates: Sequence[float]) -> float:

@@ -31,6 +31,17 @@ def signals_of(delta: Counters, job: Job, step: int) -> dict[str, float]:
     return _with_rates({name: value for name, value in found.items() if value is not None})
 
 
+def scraped(delta: Counters, job: Job) -> dict[str, float]:
+    """What engines and sandboxes show without a trainer's step: means over the time in which the counters grew."""
+    seconds = delta.now_s
+    found = {
+        "inflight_rollouts": _over(delta.area_in_flight, seconds),
+        **_engines(delta, job, seconds),
+        **_sandboxes(delta, job, seconds),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def _step(delta: Counters, job: Job, seconds: float, step: int) -> dict[str, float | None]:
     """Where the trainer's time went. What is neither training nor publication, validation or checkpoint is waiting."""
     trainer, knobs = job.stations.trainer, job.setpoints

@@ -11,12 +11,12 @@ from simulators.drift import By, Shape
 from simulators.event_model import Simulation
 from simulators.event_state import Job
 from simulators.faults import setting_faults
-from simulators.metering import Meter, measured, signals_of
+from simulators.metering import Meter, measured, scraped, signals_of
 from simulators.plant import Change, Inventory, Observation, Order, Outcome, Receipt, Setpoints, Status, TrainerResize
 from simulators.scenario import Event, EventKind, Move, Scenario, active, job_at, with_knob
 from simulators.snapshot import Row, Snapshot
 from simulators.streams import seed_key, uniform
-from simulators.window import assemble
+from simulators.window import Sources, assemble
 
 MOVES = 64
 """Stream of what becomes of orders; the job's own streams are smaller."""
@@ -101,10 +101,22 @@ class SimulatedPlant:
             fresh = [measured(log.row, meter) for log in self.log[self._snapshot_steps :] if log.seen]
             self._shown = [*self._shown, *fresh][-WINDOW_STEPS:]
             self._snapshot, self._snapshot_steps = assemble(self._shown), len(self.log)
+        if not self.log:
+            return self._scraped(now_s)
         last_s = self._shown[-1].time_s if self._shown else None
         age_s = None if last_s is None else max(0.0, now_s - last_s)
         signals = {name: replace(signal, age_s=age_s) for name, signal in self._snapshot.signals.items()}
         return replace(self._snapshot, signals=signals)
+
+    def _scraped(self, now_s: float) -> Snapshot:
+        """Before the first step ends the engines are all that shows: what they did since the start."""
+        delta = self._simulation.counters() - self._counted
+        if delta.now_s <= 0.0 or any(e.kind is EventKind.METRICS_OUTAGE for e in active(self.scenario.event, self._at())):
+            return self._snapshot
+        known = self.scenario.measurement
+        meter = Meter(seed_key(self._seed), known.noise_sigma, frozenset(known.hidden))
+        row = measured(Row(scraped(delta, self._job), 0, now_s), meter)
+        return assemble((), (replace(row, step=None),), sources=Sources(age_s=0.0))
 
     def advance(self, until_s: float = inf) -> None:
         """Lets the job run until then, or to its end."""

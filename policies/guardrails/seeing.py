@@ -6,14 +6,17 @@ from policies.health import void
 from policies.settings import direction, knobs_of
 
 EVIDENCE = ("step_s", "gen_samples_per_s", "train_samples_per_s", "trainer_wait_s")
+AT_WORK = ("tpot_s", "gen_tokens_per_s", "decode_tokens_per_s")
+"""Before the first step has ended, engines that generate are the evidence."""
 
 
 def fresh(case: Case) -> Ruling:
     """Evidence is there, recent, and speaks for the engines there are."""
     snapshot, limits = case.view.snapshot, case.limits
-    known = [snapshot.signals[name] for name in EVIDENCE if name in snapshot.signals]
+    names = EVIDENCE if snapshot.rows else (*EVIDENCE, *AT_WORK)
+    known = [snapshot.signals[name] for name in names if name in snapshot.signals]
     if not known:
-        return Ruling(f"none of {', '.join(EVIDENCE)} is known", HoldCode.STALE)
+        return Ruling(f"none of {', '.join(names)} is known", HoldCode.STALE)
     stamps = [row.time_s for row in snapshot.rows if row.time_s is not None]
     ages = [s.age_s for s in known if s.age_s is not None] or [case.view.now_s - max(stamps, default=case.view.now_s)]
     age = min(ages)
