@@ -15,7 +15,7 @@ from itertools import pairwise
 from math import log, sqrt
 from statistics import fmean, pstdev
 
-from policies.following import level_now, wander
+from policies.following import Wander, level_now, since_jump, wander
 from policies.readings import ROWS_MIN, kept_rows, of_one_setting
 from simulators.plant import Setpoints
 from simulators.signals import TINY
@@ -23,8 +23,10 @@ from simulators.snapshot import Row, Snapshot
 
 SMOOTH_STEPS = 4
 """Of one mean of a swing."""
-TREND_MEANS, TREND_STEPS = 4, 3
-"""A jump lies in one mean and so in two changes between means; three that agree are a trend."""
+TREND_STEPS = 12
+"""A trend is looked for over so many last steps."""
+CLEAR = 2.0
+"""So many standard errors are no noise."""
 CROSSINGS = 3
 """A drift crosses the mean of its window once; what does so this often comes back."""
 UNIFORM = 12.0**-0.5
@@ -65,35 +67,49 @@ def to_come(snapshot: Snapshot, ahead_steps: float, share: float) -> Outlook:
     if len(logs) < ROWS_MIN:
         return Outlook()
     seen = wander(logs)
-    now, _ = level_now(logs, seen)
+    if seen.walk > 0.0 and (swing := _swing(logs, seen)) is not None:
+        return swing
+    logs = logs[since_jump(logs) :]
+    seen = wander(logs)
     ahead = min(ahead_steps, float(len(logs)))
     if seen.walk == 0.0:
         return Outlook(sigma=sqrt(seen.expected_walk * ahead / 3.0))
-    means = [fmean(logs[i : i + SMOOTH_STEPS]) for i in range(0, len(logs) - SMOOTH_STEPS + 1, SMOOTH_STEPS)]
-    crossings = _crossings(means, fmean(logs))
-    if crossings >= CROSSINGS:
-        return Outlook(tuple(mean - now for mean in means), pstdev(means) / sqrt(crossings / 2.0))
     trend = _trend(logs, seen.noise)
     doubt = max(0.0, seen.expected_walk - trend * trend) * ahead / 3.0 + (UNIFORM * trend * ahead) ** 2
     return Outlook((share * trend * ahead,), sqrt(doubt))
 
 
+def _swing(logs: Sequence[float], seen: Wander) -> Outlook | None:
+    """All phases that were seen, where it came back often enough."""
+    now, _ = level_now(logs, seen)
+    means = [fmean(logs[i : i + SMOOTH_STEPS]) for i in range(0, len(logs) - SMOOTH_STEPS + 1, SMOOTH_STEPS)]
+    crossings = _crossings(means, fmean(logs), CLEAR * sqrt(seen.noise / SMOOTH_STEPS))
+    if crossings < CROSSINGS:
+        return None
+    return Outlook(tuple(mean - now for mean in means), pstdev(means) / sqrt(crossings / 2.0))
+
+
 def _trend(logs: Sequence[float], noise: float) -> float:
-    """Per step: the least of the last changes between means, where all go the same way and beyond their noise."""
-    if len(logs) < TREND_MEANS * TREND_STEPS:
+    """Per step: the slope of the last steps (least squares), where it is beyond its noise and in both halves."""
+    last = logs[-TREND_STEPS:]
+    n = len(last)
+    if n < TREND_STEPS:
         return 0.0
-    last = logs[-TREND_MEANS * TREND_STEPS :]
-    means = [fmean(last[i : i + TREND_STEPS]) for i in range(0, len(last), TREND_STEPS)]
-    changes = [late - early for early, late in pairwise(means)]
-    least = min(changes, key=abs)
-    if any(change * least <= 0.0 for change in changes):
-        return 0.0
-    return least / TREND_STEPS if abs(least) > sqrt(2.0 * noise / TREND_STEPS) else 0.0
+    slope = _slope(last)
+    halves = (_slope(last[: n // 2]), _slope(last[n // 2 :]))
+    steady = all(half * slope > 0.0 for half in halves)
+    return slope if steady and abs(slope) > CLEAR * sqrt(12.0 * noise / n**3) else 0.0
 
 
-def _crossings(means: Sequence[float], middle: float) -> int:
-    """How often a series came over its mean."""
-    return sum((a - middle) * (b - middle) < 0.0 for a, b in pairwise(means))
+def _slope(values: Sequence[float]) -> float:
+    middle = (len(values) - 1) / 2.0
+    return sum((i - middle) * v for i, v in enumerate(values)) / sum((i - middle) ** 2 for i in range(len(values)))
+
+
+def _crossings(means: Sequence[float], middle: float, band: float) -> int:
+    """How often a series came from clearly above its mean to clearly below, or back."""
+    sides = [mean > middle for mean in means if abs(mean - middle) > band]
+    return sum(a is not b for a, b in pairwise(sides))
 
 
 def _log_ratio(row: Row) -> float | None:

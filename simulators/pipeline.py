@@ -111,7 +111,9 @@ class SimulatedPlant:
     def _scraped(self, now_s: float) -> Snapshot:
         """Before the first step ends the engines are all that shows: what they did since the start."""
         delta = self._simulation.counters() - self._counted
-        if delta.now_s <= 0.0 or any(e.kind is EventKind.METRICS_OUTAGE for e in active(self.scenario.event, self._at())):
+        if delta.now_s <= 0.0 or any(
+            e.kind is EventKind.METRICS_OUTAGE for e in active(self.scenario.event, self._at())
+        ):
             return self._snapshot
         known = self.scenario.measurement
         meter = Meter(seed_key(self._seed), known.noise_sigma, frozenset(known.hidden))

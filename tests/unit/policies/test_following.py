@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from policies.following import followed, level_now, wander
+from policies.following import followed, level_now, since_jump, wander
 from policies.outlook import to_come
 from simulators.snapshot import Row, Snapshot
 
@@ -93,3 +93,27 @@ def test_a_lost_node_cuts_the_history() -> None:
     before, after = rows(noise(8, 20, 0.01)), rows([0.5 + e for e in noise(9, 6, 0.01)])
     fewer = [Row({**row.values, "engines": 20.0}, 20 + i, 1200.0 + 60.0 * i) for i, row in enumerate(after)]
     assert to_come(Snapshot({}, rows=(*before, *fewer)), AHEAD, 0.5).mean == 0.0
+
+
+def test_of_a_jump_nothing_comes_back_and_nothing_goes_on() -> None:
+    """Noise of 7 %, a jump of 40 %: before it the noise crossed its mean, after it the noise may look like a trend."""
+    outlooks = [
+        to_come(seen(noise(seed, 40, 0.07) + [0.4 + e for e in noise(seed + 999, after, 0.07)]), AHEAD, 0.5)
+        for seed in range(30)
+        for after in (4, 6, 8)
+    ]
+    assert sum(abs(one.mean) > 0.05 for one in outlooks) <= 2
+    assert sum(one.sigma for one in outlooks) / len(outlooks) < 0.06
+
+
+def test_a_jump_is_found_where_it_is_and_a_ramp_is_none() -> None:
+    cuts = [since_jump(noise(seed, 40) + [0.4 + e for e in noise(seed + 999, 6)]) for seed in range(30)]
+    assert sum(abs(cut - 40) <= 1 for cut in cuts) >= 28
+    assert not any(since_jump([0.02 * i + e for i, e in enumerate(noise(seed, 40))]) for seed in range(30))
+    assert sum(since_jump(noise(seed, 64)) > 0 for seed in range(200)) <= 4
+
+
+def test_what_swings_comes_back() -> None:
+    """A load that swings by 20 % every 16 steps, in noise of 7 %: each of its phases is as likely as the others."""
+    logs = [0.2 * sin(2.0 * pi * i / 16.0) + e for i, e in enumerate(noise(7, 64, 0.07))]
+    assert len(to_come(seen(logs), AHEAD, 0.5).shifts) == 16
