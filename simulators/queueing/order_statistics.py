@@ -5,12 +5,12 @@ rollouts. Tabulated once on a logarithmic grid, every question (mean, longest of
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from operator import add
+from operator import add, neg
 from typing import NamedTuple
 
 SQRT_HALF = math.sqrt(0.5)
@@ -129,9 +129,10 @@ class Curve:
     def at_most_sum(self, x: float, step: float, count: int) -> float:
         """E[min(X, x)] + E[min(X, x + step)] ..., `count` terms."""
         total, at_most, most = 0.0, self.at_most, self.least[-1]
+        nearly = most * (1.0 - NEGLIGIBLE)
         for k in range(count):
             found = at_most(x)
-            if most - found < NEGLIGIBLE * most:
+            if found > nearly:
                 return total + (count - k) * most
             total += found
             x += step
@@ -167,12 +168,12 @@ class Curve:
     def quantile(self, share: float) -> float:
         """The x that `share` of all do not pass."""
         tail = 1.0 - share
-        for i in range(1, len(self.xs)):
-            if self.tails[i] <= tail:
-                fall = self.tails[i - 1] - self.tails[i]
-                part = (self.tails[i - 1] - tail) / fall if fall > 0.0 else 0.0
-                return self.xs[i - 1] + part * (self.xs[i] - self.xs[i - 1])
-        return self.xs[-1]
+        i = max(1, bisect_left(self.tails, -tail, key=neg))
+        if i >= len(self.xs):
+            return self.xs[-1]
+        fall = self.tails[i - 1] - self.tails[i]
+        part = (self.tails[i - 1] - tail) / fall if fall > 0.0 else 0.0
+        return self.xs[i - 1] + part * (self.xs[i] - self.xs[i - 1])
 
 
 def curve_of(xs: Sequence[float], tails: Sequence[float]) -> Curve:
