@@ -14,16 +14,24 @@ import math
 from dataclasses import dataclass, replace
 
 from simulators.analytic.case import Case
-from simulators.analytic.cycle import LAST_OF_BATCH, Release, capped_period, met_in_flight, wanted_at_once
-from simulators.analytic.generation import generate
+from simulators.analytic.cycle import LAST_OF_BATCH, Release, excess, first_guess_s, met_in_flight, wanted_at_once
+from simulators.analytic.engine import Stops
+from simulators.analytic.generation import Generation, generate
 from simulators.analytic.supply import Supply, in_rounds, supply_of
 from simulators.analytic.syncing import drained_in_batches, lost_s, stops_of
 from simulators.queueing.order_statistics import Curve
 from simulators.stations import Order, Plug
 
 CLOSE = 1e-4
-"""Relative change at which the iteration has settled."""
-TURNS = 20
+"""Logarithm of the period that is sought over the one that is tried, when it is found."""
+BINDS = 1.0001
+"""So many times the shortest period is a longer one."""
+TURNS, STRIDE = 16, 1.5
+"""Secants at most, and how far one may go."""
+SURE = 0.1
+"""Of a gap: where the engines change by less, its sign tells on which side the solution is."""
+LEAST_FALL = 0.3
+"""A gap falls so much at least when a longer period is tried; a period that depends on nothing falls by 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,37 +52,60 @@ def _release(case: Case, train: float) -> Release:
 
 
 @dataclass(frozen=True, slots=True)
+class _Look:
+    """The job at one period that is tried."""
+
+    at: float
+    """Logarithm of the period in the supply's seconds."""
+    made: Generation
+    period_s: float
+    scale: float
+    """Its seconds over the supply's."""
+    gaps: tuple[float, ...]
+    """Logarithms of the periods that hold this one up over this one: the cap's, the two sides', the drains'."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Cap:
     """A cap on started groups, with the shapes of rollouts and groups taken from one supply."""
 
     case: Case
     release: Release
     supply: Supply
-    rollout: Curve
+    group: Curve
+    """How long a group holds its slot, in the seconds of `supply`."""
+    last_s: float
+    """The last of a batch's groups ends, likewise."""
     full_per_s: float
     most: float
     """Rollouts that may be in flight."""
-    last_s: float
-    """The last of a batch's groups ends, in the seconds of `supply`."""
     shortest_s: float
     """No period is shorter: the trainer's, or the free generator's."""
 
-    def settled(self, in_flight: float, period_s: float) -> tuple[float, float, float]:
-        """(rollouts in flight that these cause, period, what the cap alone allows): one turn of the iteration."""
-        case = self.case
+    def look(self, at: float, scale: float) -> _Look:
+        """The engines as they are at that period, if their seconds were so many of the supply's."""
+        case, rollout, units = self.case, self.supply.kept.rollout, math.exp(at)
         steps = self.release.batch_groups / case.layout.batch_groups
-        lost = lost_s(case, self.supply.made, self.rollout, period_s / steps)
-        made = generate(case, in_flight, stops_of(case, lost, period_s / steps))
+        rollouts, step_s = rollouts_per_batch(case) * steps, units * scale / steps
+        wanted = rollouts * case.attempts * met_in_flight(rollout, units, self.last_s)
+        lost = lost_s(case, self.supply.made, rollout, step_s)
+        made = generate(case, min(self.most, wanted), stops_of(case, lost, step_s))
         scale = made.rollout_s / self.supply.made.rollout_s
-        rollouts = rollouts_per_batch(case) * steps
-        release = self.release.faster(scale)
-        release = _spread(release, (rollouts, self.most, self.full_per_s * scale), self.rollout, period_s / scale)
-        allowed = scale * _allowed(case, self.supply, release)
-        period = max(self.shortest_s, allowed)
+        release = _spread(self.release.faster(scale), (rollouts, self.most, self.full_per_s * scale), rollout, units)
+        period = units * scale
+        gaps: tuple[float, ...] = (self._excess(release, units), math.log(self.shortest_s / period))
         if drained_in_batches(case):
-            period = max(period, self._drained(release, period, scale))
-        wanted = rollouts * case.attempts * met_in_flight(self.rollout, period / scale, self.last_s)
-        return min(self.most, wanted), period, allowed
+            gaps = (*gaps, math.log(self._drained(release, period, scale) / period))
+        return _Look(at, made, period, scale, gaps)
+
+    def _excess(self, release: Release, units: float) -> float:
+        """Rounds are open as a whole: W/R of them at a time, each until its n-th usable group."""
+        layout = self.case.layout
+        if not in_rounds(self.case):
+            return excess(self.group, release, units)
+        end = self.group.quantile(layout.batch_groups / (layout.round_groups + 1.0))
+        open_s = end + release.spread_s + (0.0 if release.freed_at_start else release.train_s)
+        return math.log(open_s * layout.round_groups / release.limit_groups / units)
 
     def _drained(self, release: Release, period_s: float, scale: float) -> float:
         """The period that the drains allow, by the formula above."""
@@ -91,21 +122,52 @@ class _Cap:
         left_s = max(0.0, release.spread_s * scale + last - age)
         return max((queued_s + last) * drains, train * batches + left_s * drains)
 
-    def solve(self, in_flight: float) -> tuple[float, float, float]:
-        """Fixed point of `settled`, by secants in the logarithm."""
-        period = self.shortest_s
-        before = (0.0, 0.0)
-        log_n, allowed = math.log(in_flight), period
-        for turn in range(TURNS):
-            earlier = period
-            wanted, period, allowed = self.settled(math.exp(log_n), period)
-            gap = math.log(wanted) - log_n
-            if abs(gap) < CLOSE and abs(period / earlier - 1.0) < CLOSE:
+    def start(self) -> tuple[float, float]:
+        """(logarithm of a period, scale) near the solution: the engines with all that may be started."""
+        started = self.release.limit_groups * self.case.layout.members
+        scale = generate(self.case, min(self.most, started), Stops()).rollout_s / self.supply.made.rollout_s
+        guess = first_guess_s(self.group, self.release.faster(scale))
+        return math.log(max(self.shortest_s / scale, guess)), scale
+
+    def solve(self, start: tuple[float, float]) -> _Look:
+        """Where the longest of the periods that hold it up is the period itself.
+
+        Lengths that are cut at a cap make the cap's jump: its ends are then closed in on.
+        """
+        (at, scale), low, high, before = start, -math.inf, math.inf, None
+        for _ in range(TURNS):
+            look = self.look(at, scale)
+            gap, moved = max(look.gaps), abs(look.scale / scale - 1.0)
+            if abs(gap) < CLOSE and moved < CLOSE:
                 break
-            slope = (gap - before[1]) / (log_n - before[0]) if turn and log_n != before[0] else -1.0
-            before = (log_n, gap)
-            log_n = min(math.log(self.most), log_n - gap / min(slope, -0.5))
-        return math.exp(log_n), period, allowed
+            if moved < SURE * abs(gap):
+                low, high = (max(low, at), high) if gap > 0.0 else (low, min(high, at))
+            if high - low < CLOSE:
+                break
+            at, scale = _next(look, before)
+            if not low < at < high and high - low < math.inf:
+                at = 0.5 * (low + high)
+            before = look
+        return look
+
+    def binds(self, look: _Look) -> bool:
+        """Of a period that is longer than both sides': whether the cap does it, or the drains alone."""
+        if not drained_in_batches(self.case):
+            return True
+        shortest = self.look(math.log(self.shortest_s * BINDS / look.scale), look.scale)
+        return shortest.gaps[0] > 0.0
+
+
+def _next(look: _Look, before: _Look | None) -> tuple[float, float]:
+    """By secants of each, the longest period at which one of them would end; the engines change along the way."""
+    moved = 0.0 if before is None else look.at - before.at
+    if before is None or moved == 0.0:
+        return look.at + max(-STRIDE, min(STRIDE, max(look.gaps))), look.scale
+    falls = [max(LEAST_FALL, (was - gap) / moved) for gap, was in zip(look.gaps, before.gaps, strict=True)]
+    step = max(gap / fall for gap, fall in zip(look.gaps, falls, strict=True))
+    step = max(-STRIDE, min(STRIDE, step))
+    growth = max(-1.0, min(1.0, math.log(look.scale / before.scale) / moved))
+    return look.at + step, look.scale * math.exp(growth * step)
 
 
 def _room(case: Case) -> float:
@@ -121,19 +183,32 @@ def capped(case: Case, train: float, shortest: float, full: Supply) -> Capped:
     if full.made.in_flight > most:
         stops = stops_of(case, lost_s(case, full.made, full.kept.rollout, shortest), shortest)
         full = supply_of(case, generate(case, most, stops))
-    in_flight, period, allowed, supply = most, shortest * steps, 0.0, full
+    rates = (full.made.rollouts_per_s, most, shortest * steps)
+    supply = supply_of(case, full.made, math.inf) if in_rounds(case) else full
+    cap = _cap(case, release, supply, rates)
+    look = cap.solve(cap.start())
+    supply = supply_of(case, look.made, math.inf)
+    if not case.rollout.scales(case.fixed_s):
+        cap = _cap(case, release, supply, rates)
+        look = cap.solve((math.log(look.period_s), 1.0))
+        supply = supply_of(case, look.made, math.inf)
+    longer = look.period_s > shortest * steps * BINDS
+    return Capped(look.period_s / steps if longer else shortest, supply, longer and cap.binds(look))
+
+
+def _cap(case: Case, release: Release, supply: Supply, rates: tuple[float, float, float]) -> _Cap:
+    """Of (rollouts per second, in flight at most, shortest period)."""
+    last = supply.kept.group.quantile(1.0 - LAST_OF_BATCH / release.batch_groups)
+    return _Cap(case, release, supply, _slot_time(case, supply), last, *rates)
+
+
+def _slot_time(case: Case, supply: Supply) -> Curve:
+    """How long a group holds its slot: one that the filter drops is replaced, except where slots are counted by
+    publications. Of a round any group counts, also those that will be given up."""
     if in_rounds(case):
-        supply = supply_of(case, full.made, math.inf)
-    for _ in range(2):
-        rollout = supply.kept.rollout
-        last = supply.kept.group.quantile(1.0 - LAST_OF_BATCH / release.batch_groups)
-        cap = _Cap(case, release, supply, rollout, full.made.rollouts_per_s, most, last, shortest * steps)
-        in_flight, period, allowed = cap.solve(in_flight)
-        stops = stops_of(case, lost_s(case, supply.made, rollout, period / steps), period / steps)
-        supply = supply_of(case, generate(case, in_flight, stops), math.inf)
-        if case.rollout.scales(case.fixed_s):
-            break
-    return Capped(period / steps, supply, allowed > shortest * steps * 1.0001)
+        return supply.times.curve(case.layout.members).scaled(1.0 / case.yield_frac)
+    replaced = case.yield_frac < 1.0 and case.layout.plug is not Plug.PER_SYNC
+    return supply.kept.group.scaled(1.0 / case.yield_frac) if replaced else supply.kept.group
 
 
 def rollouts_per_batch(case: Case) -> float:
@@ -147,19 +222,9 @@ def rollouts_per_batch(case: Case) -> float:
 def _spread(release: Release, load: tuple[float, float, float], rollout: Curve, period: float) -> Release:
     """Rollouts of a batch for which there is no room start as others end."""
     rollouts, most, rate = load
+    if rollouts * (1.0 + rollout.mean / period) <= most:  # nor could there be more at once
+        return release
     backlog = rollouts * wanted_at_once(rollout, period) - most
     if backlog <= 0.0:
         return release
     return replace(release, spread_s=backlog / rate, spread_frac=min(1.0, backlog / rollouts))
-
-
-def _allowed(case: Case, supply: Supply, release: Release) -> float:
-    """What the cap allows. Rounds are open as a whole: W/R of them at a time, each until its n-th usable group."""
-    layout, after = case.layout, 0.0 if release.freed_at_start else release.train_s
-    if in_rounds(case):
-        ends = supply.times.curve(layout.members).scaled(1.0 / case.yield_frac)
-        end = ends.quantile(layout.batch_groups / (layout.round_groups + 1.0))
-        return (end + release.spread_s + after) * layout.round_groups / release.limit_groups
-    replaced = case.yield_frac < 1.0 and layout.plug is not Plug.PER_SYNC
-    group = supply.kept.group
-    return capped_period(group.scaled(1.0 / case.yield_frac) if replaced else group, release)

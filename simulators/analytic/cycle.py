@@ -13,17 +13,17 @@ starts over a while, not at once.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import count, islice
 
 from simulators.queueing.order_statistics import Curve
+from simulators.queueing.roots import crossing
 
 LAST_OF_BATCH = 0.5614594835668851
 """exp(-Euler's constant): B x P(D > E[max of B]) of exponential tails."""
 TERMS = 40
 """Batches back that are counted one by one; the tail beyond is an integral."""
-STEPS = 40
+LEAST_SHARE = 1e-3
+"""Of what may still run, where older batches leave nothing over: then a much longer period is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,79 +48,77 @@ class Release:
         return replace(self, train_s=self.train_s / scale)
 
 
-def overs(group: Curve, release: Release, x: float, step: float) -> Iterator[float]:
-    """P(D + U > x), then the same of x + step, x + 2 step ...; U is the wait for a slot."""
-    if release.spread_frac <= 0.0:
-        return group.over_each(x, step)
-    return (over_spread(group, later, release) for later in count(x, step))
+def excess(group: Curve, release: Release, period_s: float) -> float:
+    """Logarithm of the period that the cap allows over this one, to first order: 0 at the solution, falling before it.
 
-
-def over_spread(group: Curve, x: float, release: Release) -> float:
-    """P(D + U > x), U even over the spread for those that cannot start at once."""
-    if x <= 0.0:
-        return 1.0
-    spread_s, frac = release.spread_s, release.spread_frac
-    start = max(0.0, x - spread_s)
-    late = (group.at_most(x) - group.at_most(start) + max(0.0, spread_s - x)) / spread_s
-    return (1.0 - frac) * group.over(x) + frac * late
-
-
-def running_share(group: Curve, release: Release, period_s: float) -> float:
-    """Groups, in batches, that still run when B of W have finished, if the period were `period_s`.
-
-    In order: those of the batch that is to be trained, and of all before it.
+    Of what still runs over what may, nearly a straight line of log T; where a whole batch is waited for that is steep,
+    and its last group's time tells.
     """
-    periods = release.limit_groups / release.batch_groups if release.in_order else 1.0
-    x = max(0.0, periods * period_s - (0.0 if release.freed_at_start else release.train_s))
-    if release.dropped > 0.0:
-        return _sum(group, release, x, period_s) + release.dropped * _sum(group, release, 0.0, period_s)
-    return _sum(group, release, x, period_s)
+    wanted, x = _wanted(release), max(0.0, _periods(release) * period_s - _held_s(release))
+    if wanted >= 1.0 or release.dropped > 0.0:
+        running = _sum(group, release, x, period_s, TERMS)
+        if release.dropped > 0.0:
+            running += release.dropped * _sum(group, release, 0.0, period_s, TERMS)
+        return math.log(max(running, 1e-9) / wanted)
+    older = _sum(group, release, x + period_s, period_s, TERMS - 1)
+    last = _over_at(group, release, max(LEAST_SHARE * wanted, wanted - older))
+    return math.log(max(1e-9, last + _held_s(release)) / _periods(release) / period_s)
 
 
-def _sum(group: Curve, release: Release, x: float, period_s: float) -> float:
-    """Sum over j of P(D > x + j T)."""
-    total = 0.0
-    for over in islice(overs(group, release, x, period_s), TERMS):
-        if over < 1e-7:
-            return total
-        total += over
-    start = x + (TERMS - 0.5) * period_s - 0.5 * release.spread_frac * release.spread_s
+def _sum(group: Curve, release: Release, x: float, period_s: float, terms: int) -> float:
+    """Sum over j of P(D + U > x + j T), U even over the spread for those that cannot start at once."""
+    spread_s, frac = release.spread_s, release.spread_frac
+    total = (1.0 - frac) * group.over_sum(x, period_s, terms)
+    if frac > 0.0:
+        total += frac / spread_s * _late_s(group, spread_s, (x, period_s, terms))
+    start = x + (terms - 0.5) * period_s - 0.5 * frac * spread_s
     return total + group.beyond(start) / period_s
 
 
-def capped_period(group: Curve, release: Release) -> float:
-    """Solves the equation above, in the logarithm of T (Illinois' regula falsi)."""
+def _late_s(group: Curve, spread_s: float, times: tuple[float, float, int]) -> float:
+    """Sum over j of the integral over u < spread of P(D + u > x + j T)."""
+    x, period_s, terms = times
+    whole = min(terms, max(0, math.ceil((spread_s - x) / period_s)))
+    before = whole * (spread_s - x) - 0.5 * whole * (whole - 1) * period_s
+    earlier = group.at_most_sum(x + whole * period_s - spread_s, period_s, terms - whole)
+    return before + group.at_most_sum(x, period_s, terms) - earlier
+
+
+def _over_at(group: Curve, release: Release, share: float) -> float:
+    """x with P(D + U > x) = share."""
+    soonest = group.quantile(1.0 - share)
+    if release.spread_frac <= 0.0:
+        return soonest
+    frac, spread_s = release.spread_frac, release.spread_s
+
+    def missing(x: float) -> float:
+        return share - (1.0 - frac) * group.over(x) - frac / spread_s * _late_s(group, spread_s, (x, 1.0, 1))
+
+    return crossing(missing, soonest, soonest + spread_s)
+
+
+def first_guess_s(group: Curve, release: Release) -> float:
+    """Little's law on the slots of the cap; the last of a batch, where all of it is waited for."""
+    if _wanted(release) >= 1.0:
+        return (group.mean + release.spread_s + _held_s(release)) / (_wanted(release) + 0.5)
+    return (group.quantile(1.0 - _wanted(release)) + _held_s(release)) / _periods(release)
+
+
+def _held_s(release: Release) -> float:
+    """From the start of a training until its slots are free."""
+    return 0.0 if release.freed_at_start else release.train_s
+
+
+def _periods(release: Release) -> float:
+    """Since the dispatch of the groups whose end is waited for."""
+    return release.limit_groups / release.batch_groups if release.in_order else 1.0
+
+
+def _wanted(release: Release) -> float:
+    """Groups, in batches, that still run when B of W have finished; in order: those of the batch that is to be trained,
+    and of all before it."""
     left = 0.0 if release.in_order else max(release.limit_groups / release.batch_groups - 1.0, 0.0)
-    wanted = left + LAST_OF_BATCH / release.batch_groups
-    floor = 0.0 if release.freed_at_start else release.train_s
-    guess = math.log((group.mean + release.spread_s + floor) / (wanted + 0.5))
-    low, high = guess - 0.4, guess + 0.4
-    f_low, f_high = _gap(group, release, low, wanted), _gap(group, release, high, wanted)
-    while f_low <= 0.0 and low > guess - 12.0:
-        low, high, f_high = low - 1.5, low, f_low
-        f_low = _gap(group, release, low, wanted)
-    while f_high >= 0.0 and high < guess + 12.0:
-        low, high, f_low = high, high + 1.5, f_high
-        f_high = _gap(group, release, high, wanted)
-    if f_low <= 0.0 or f_high >= 0.0:
-        return max(math.exp(low if f_low <= 0.0 else high), floor)
-    side = 0
-    for _ in range(STEPS):
-        middle = low + (high - low) * f_low / (f_low - f_high)
-        gap = _gap(group, release, middle, wanted)
-        if abs(gap) < 1e-5 or high - low < 1e-5:
-            return max(math.exp(middle), floor)
-        if gap > 0.0:
-            low, f_low, f_high, side = middle, gap, f_high * (0.5 if side > 0 else 1.0), 1
-        else:
-            high, f_high, f_low, side = middle, gap, f_low * (0.5 if side < 0 else 1.0), -1
-    return max(math.exp(0.5 * (low + high)), floor)
-
-
-def _gap(group: Curve, release: Release, log_period: float, wanted: float) -> float:
-    """Of logarithms, in which the share is nearly a straight line of log T."""
-    share = running_share(group, release, math.exp(log_period))
-    return math.log(max(share, 1e-9) / wanted)
+    return left + LAST_OF_BATCH / release.batch_groups
 
 
 def met_in_flight(rollout: Curve, period_s: float, last_s: float) -> float:
@@ -130,20 +128,12 @@ def met_in_flight(rollout: Curve, period_s: float, last_s: float) -> float:
     """
     if period_s <= last_s:
         return rollout.at_most(TERMS * period_s) / period_s
-    length, total, x = last_s, 0.0, 0.0
-    for _ in range(TERMS):
-        total += rollout.at_most(x + length) - rollout.at_most(x)
-        x += period_s
-        if x > rollout.xs[-1]:
-            break
-    return total / length
+    terms = min(TERMS, 1 + int(rollout.xs[-1] / period_s))
+    ended = rollout.at_most_sum(last_s, period_s, terms) - rollout.at_most_sum(0.0, period_s, terms)
+    return ended / last_s
 
 
 def wanted_at_once(rollout: Curve, period_s: float) -> float:
     """Rollouts, per rollout of a batch, that would be in flight right after a dispatch if there were room."""
-    total = 1.0
-    for over in islice(rollout.over_each(period_s, period_s), TERMS):
-        if over < 1e-6:
-            return total
-        total += over
-    return total + rollout.beyond((TERMS + 1) * period_s) / period_s
+    later = rollout.over_sum(period_s, period_s, TERMS)
+    return 1.0 + later + rollout.beyond((TERMS + 1) * period_s) / period_s

@@ -16,6 +16,8 @@ TURNS_LISTED = 24
 STRATA = (0.0, 0.1, 0.3, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.992, 0.997, 0.999, 1.0)
 """Shares between which the turn counts of a long law are gathered: fine in the tail, which the longest comes from."""
 TAIL = 1e-5
+SHAPE_FRAC = 1e-5
+"""Of a rollout's tokens: times that differ by less from one another have one shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,40 +76,56 @@ class Rollout:
     def times(self, seconds: tuple[float, float, float], failure_frac: float) -> Mixture:
         """Distribution of a rollout's time from (seconds per token, per turn, per rollout) and its tools.
 
+        Its shape depends on how these compare with its tokens: rounded, so that a shape met again is remembered.
+        """
+        token_s, turn_s, rollout_s = seconds
+        tools_s = self.tool.mean * (self.turns_mean - 1.0)
+        shape = (
+            self._tokens(turn_s / token_s, self.turns_mean),
+            self._tokens(rollout_s / token_s, 1.0),
+            self._tokens(1.0 / token_s, tools_s) if tools_s > 0.0 else 0.0,
+        )
+        return _shape(self, shape, failure_frac).scaled(token_s)
+
+    def _tokens(self, value: float, count: float) -> float:
+        """Rounded to 1e-5 of the response's tokens, if a rollout has so many."""
+        step = SHAPE_FRAC * self.response_tokens / count
+        return step * round(value / step) if value < math.inf else value
+
+    def shape(self, tokens: tuple[float, float, float], failure_frac: float) -> Mixture:
+        """Times in seconds of a token, from what (a turn, a rollout, a second of tools) takes of them.
+
         Sums of several turns are taken as lognormal with their own mean and variance (Fenton-Wilkinson); a rollout
         that is lost breaks off at an even share of its way, and is run again.
         """
-        token_s, turn_s, rollout_s = seconds
-        if turn_s == 0.0 and self.scales(rollout_s):
-            return _times_in_tokens(self, failure_frac).scaled(token_s)
-        return self.tabulated(seconds, failure_frac)
-
-    def tabulated(self, seconds: tuple[float, float, float], failure_frac: float) -> Mixture:
         groups = []
         for c in self.classes:
-            parts = [self._part(c, (weight * (1.0 - failure_frac), n), seconds) for weight, n in self.turns]
+            parts = [self._part(c, (weight * (1.0 - failure_frac), n), tokens) for weight, n in self.turns]
             if failure_frac > 0.0:
-                parts += [_again(self._part(c, (weight * failure_frac, n), seconds)) for weight, n in self.turns]
+                parts += [_again(self._part(c, (weight * failure_frac, n), tokens)) for weight, n in self.turns]
             groups.append((c.weight, parts))
         return mixture(groups)
 
-    def _part(self, c: PromptClass, turns: tuple[float, float], seconds: tuple[float, float, float]) -> Part:
+    def _part(self, c: PromptClass, turns: tuple[float, float], tokens: tuple[float, float, float]) -> Part:
         weight, n = turns
-        token_s, turn_s, rollout_s = seconds
-        fixed = turn_s * n + rollout_s
-        if n == 1.0 and fixed == 0.0:
-            return Part(weight, c.turn_mean * token_s, c.turn_sigma, self.turn_cap * token_s)
-        mean = fixed + n * token_s * c.turn.mean + (n - 1.0) * self.tool.mean
-        variance = n * token_s**2 * c.turn.variance + (n - 1.0) * self.tool.variance
-        cap = fixed + n * token_s * self.turn_cap + (n - 1.0) * self.tool.mean
+        of_turn, of_rollout, of_second = tokens
+        fixed = of_turn * n + of_rollout
+        if n == 1.0:  # cut after all else is added, as it is
+            mean = fixed + c.turn_mean
+            sigma = math.sqrt(math.log1p(math.expm1(c.turn_sigma**2) * (c.turn_mean / mean) ** 2))
+            return Part(weight, mean, sigma, fixed + self.turn_cap)
+        tools = (n - 1.0) * self.tool.mean * of_second
+        mean = fixed + n * c.turn.mean + tools
+        variance = n * c.turn.variance + (n - 1.0) * self.tool.variance * of_second**2
+        cap = fixed + n * self.turn_cap + tools
         sigma = math.sqrt(math.log1p(variance / mean**2))
         return Part(weight, mean, sigma, math.inf if self.tool.variance else max(cap, mean))
 
 
-@lru_cache(maxsize=64)
-def _times_in_tokens(rollout: Rollout, failure_frac: float) -> Mixture:
-    """Times where a token takes a second and nothing else takes time: of engines of any speed, but for the scale."""
-    return rollout.tabulated((1.0, 0.0, 0.0), failure_frac)
+@lru_cache(maxsize=128)
+def _shape(rollout: Rollout, tokens: tuple[float, float, float], failure_frac: float) -> Mixture:
+    """A change of the engines' speed asks for the same shape again."""
+    return rollout.shape(tokens, failure_frac)
 
 
 def _again(part: Part) -> Part:

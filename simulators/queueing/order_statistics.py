@@ -5,12 +5,12 @@ rollouts. Tabulated once on a logarithmic grid, every question (mean, longest of
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, repeat
-from operator import add
+from itertools import accumulate
+from operator import add, neg
 from typing import NamedTuple
 
 SQRT_HALF = math.sqrt(0.5)
@@ -20,6 +20,8 @@ REACH_SIGMAS = 5.5
 """Further out than this a normal is 0 or 1, to 2e-8: there the grid ends."""
 SHARP_SIGMA = 1e-6
 """Below this a lognormal is a constant."""
+NEGLIGIBLE = 1e-9
+"""A tail below this adds nothing to a sum over it."""
 
 
 class Part(NamedTuple):
@@ -81,7 +83,7 @@ class Mixture:
         return _longest(self.table, members).scaled(self.unit)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=256)
 def _longest(table: Table, members: float) -> "Curve":
     """In the table's unit; remembered, since a change of speed asks for the same shape again."""
     tails = [1.0] * len(table.xs)
@@ -104,17 +106,37 @@ class Curve:
         return self.least[-1]
 
     def scaled(self, factor: float) -> "Curve":
-        return Curve(tuple(x * factor for x in self.xs), self.tails, tuple(x * factor for x in self.least))
+        return Curve(tuple([x * factor for x in self.xs]), self.tails, tuple([x * factor for x in self.least]))
 
-    def over_each(self, x: float, step: float) -> Iterator[float]:
-        """P(X > x), P(X > x + step), P(X > x + 2 step) ... without end."""
-        xs, tails, i = self.xs, self.tails, 0
-        while x < xs[-1]:
+    def over_sum(self, x: float, step: float, count: int) -> float:
+        """P(X > x) + P(X > x + step) + P(X > x + 2 step) ..., `count` terms."""
+        xs, tails, end, total, i = self.xs, self.tails, self.xs[-1], 0.0, 0
+        for _ in range(count):
+            if x >= end:
+                break
             i = bisect_right(xs, x, i)
-            below = xs[i - 1]
-            yield 1.0 if i == 0 else tails[i - 1] + (tails[i] - tails[i - 1]) * (x - below) / (xs[i] - below)
+            if i:
+                below, tail = xs[i - 1], tails[i - 1]
+                over = tail + (tails[i] - tail) * (x - below) / (xs[i] - below)
+                total += over
+                if over < NEGLIGIBLE:
+                    break
+            else:
+                total += 1.0
             x += step
-        yield from repeat(0.0)
+        return total
+
+    def at_most_sum(self, x: float, step: float, count: int) -> float:
+        """E[min(X, x)] + E[min(X, x + step)] ..., `count` terms."""
+        total, at_most, most = 0.0, self.at_most, self.least[-1]
+        nearly = most * (1.0 - NEGLIGIBLE)
+        for k in range(count):
+            found = at_most(x)
+            if found > nearly:
+                return total + (count - k) * most
+            total += found
+            x += step
+        return total
 
     def over(self, x: float) -> float:
         """P(X > x)."""
@@ -146,12 +168,12 @@ class Curve:
     def quantile(self, share: float) -> float:
         """The x that `share` of all do not pass."""
         tail = 1.0 - share
-        for i in range(1, len(self.xs)):
-            if self.tails[i] <= tail:
-                fall = self.tails[i - 1] - self.tails[i]
-                part = (self.tails[i - 1] - tail) / fall if fall > 0.0 else 0.0
-                return self.xs[i - 1] + part * (self.xs[i] - self.xs[i - 1])
-        return self.xs[-1]
+        i = max(1, bisect_left(self.tails, -tail, key=neg))
+        if i >= len(self.xs):
+            return self.xs[-1]
+        fall = self.tails[i - 1] - self.tails[i]
+        part = (self.tails[i - 1] - tail) / fall if fall > 0.0 else 0.0
+        return self.xs[i - 1] + part * (self.xs[i] - self.xs[i - 1])
 
 
 def curve_of(xs: Sequence[float], tails: Sequence[float]) -> Curve:

@@ -233,3 +233,13 @@ def test_impossible_settings_are_refused_by_name(knobs: dict[str, object], messa
 def test_impossible_workloads_are_refused_by_name(workload: Workload, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         told(workload=workload)
+
+
+@pytest.mark.parametrize("prefill_s", [1e-12, 1e-7, 1e-5])
+def test_a_short_prefill_leaves_the_longest_of_a_group_what_it_was(prefill_s: float) -> None:
+    """Lengths that are cut: a prefill of a few milliseconds once made groups 10 % shorter."""
+    cut = replace(WORKLOAD, response=Lengths(8000.0, 1.0, max_tokens=24000))
+    prefilled = replace(STATIONS, engine=replace(ENGINE, prefill_s_per_token=prefill_s))
+    without, found = told(workload=cut), told(prefilled, cut)
+    assert without.group_s is not None
+    assert found.group_s == pytest.approx(without.group_s, rel=1e-4)

@@ -131,6 +131,17 @@ def test_blocking_after_service_falls_when_too_many_are_inside() -> None:
         blocking_pair((1, 1), (4, 4), 9)
 
 
+def test_eight_stations_in_a_circle() -> None:
+    """LINE's MgsOracleTest, table 8: eight of rate 2 with room for 4 each. Nearly nobody is blocked at 10 customers, so
+    that it is the network without limits; at 20 and 30 blocking costs what no network of ours models, never gives."""
+    printed = {10: 1.175, 20: 1.380, 30: 1.037}
+    free = {n: mva((Station(0.5),) * 8, n).throughput for n in printed}
+    assert free[10] == pytest.approx(printed[10], rel=2e-3)
+    assert all(free[n] == pytest.approx(2.0 * n / (n + 7)) and free[n] >= printed[n] for n in printed)
+    assert free[20] > 1.05 * printed[20]
+    assert free[30] > 1.5 * printed[30]
+
+
 APPLIED_COMPUTE = [
     # in flight, batch, queue in batches, load, tail, formula on the printed inputs
     (120, 240, 2, 0.63, 1.42, 1.34),
