@@ -1,7 +1,9 @@
-"""Where a study begins: the best of an earlier one, and the analytic model's favourites, climbed to by coordinates.
+"""Where a study begins: the best of an earlier one, and the analytic model's favourites.
 
-Milliseconds an answer, so that a few hundred of them cost less than one simulated trial. The model is wrong here and
-there: its favourites are tried first, not believed, and the sampler goes on from what simulation makes of them.
+Half a millisecond an answer: a lattice of a few thousand points is asked whole, another is climbed by coordinates. (A
+climb alone is not enough: the best points lie along a bound, where no single coordinate can be moved.) The model is
+wrong here and there: its favourites are tried first, not believed, and the sampler goes on from what simulation makes
+of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +20,11 @@ from tuner.studies.trials import Problem, measure
 from tuner.studies.workers import Basis
 
 FAVOURITES = 3
-"""So many points are tried first."""
+"""So many points are tried first, at least."""
+FAVOURED_FRAC = 0.25
+"""Share of the trials that begin at the model's favourites; the others are the sampler's."""
+ASKED = 3000
+"""Answers for which a lattice is asked whole: some seconds."""
 SWEEPS = 3
 CASES = 6
 """Possible jobs that are asked; a recording has more than a climb needs."""
@@ -28,8 +34,9 @@ FIRST = 8
 Worth = Callable[[Point], float | None]
 
 
-def favourites(problem: Problem, basis: Basis) -> list[Point]:
-    """The best points that a climb from today's settings saw, the best first; none where no model is asked."""
+def favourites(problem: Problem, basis: Basis, trials: int) -> list[Point]:
+    """The points that the model likes best, the best first, for a study of so many trials; none where no model is
+    asked."""
     cases = [i for i in problem.levels[0] if not problem.cases[i].simulated][:CASES]
     if not cases:
         return []
@@ -44,10 +51,15 @@ def favourites(problem: Problem, basis: Basis) -> list[Point]:
             seen[key] = None if broken else values_of(problem.objectives, weights, there, here)[0]
         return seen[key]
 
-    for start in _starts(problem.space):
-        _climb(problem.space, start, worth)
+    size = problem.space.size
+    if size is not None and not problem.space.conditional and size * len(cases) <= ASKED:
+        for point in problem.space.points():
+            worth(point)
+    else:
+        for start in _starts(problem.space):
+            _climb(problem.space, start, worth)
     kept = sorted(((value, key) for key, value in seen.items() if value is not None), key=lambda pair: -pair[0])
-    return [dict(key) for _, key in kept[:FAVOURITES]]
+    return [dict(key) for _, key in kept[: max(FAVOURITES, int(FAVOURED_FRAC * trials))]]
 
 
 def earlier(storage: BaseStorage, name: str, space: Space) -> list[Point]:

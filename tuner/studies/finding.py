@@ -70,7 +70,7 @@ def prepared(search: Search, where: Where, workers: int = 1) -> Job:
     ledger = Ledger(storage, where.study, chooser)
     basis = _basis(ledger, problem, workers, created)
     if created:
-        points = [search.space.now(), *before, *favourites(problem, basis)]
+        points = [search.space.now(), *before, *favourites(problem, basis, search.trials)]
         ledger.begin([point for i, point in enumerate(points) if point not in points[:i]][: search.trials])
         ledger.put(READY, True)
     _await(ledger, READY)
