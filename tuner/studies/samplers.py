@@ -78,18 +78,23 @@ def sampler_of(name: str, space: Space, seed: int, number: int) -> BaseSampler:
 
 
 def _tpe(space: Space, seed: int) -> BaseSampler:
-    tpe = Tpe(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=space.conditional, constant_liar=True)
-    return tpe if space.conditional or space.size is None or space.size > LARGEST else Fresh(tpe, space)
+    return Tpe(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=space.conditional, constant_liar=True)
+
+
+def fresh_of(inner: BaseSampler, space: Space, worth: Sequence[Point]) -> BaseSampler:
+    """The sampler without repetitions, where the space is a lattice."""
+    return inner if space.conditional or space.size is None or space.size > LARGEST else Fresh(inner, space, worth)
 
 
 class Fresh(BaseSampler):
-    """Of a lattice no point twice: where the inner sampler would repeat one, the nearest that nobody has tried.
+    """Of a lattice no point twice, and none that the model rules out: else the nearest that is worth a trial.
 
-    A trial is a function of its point, so that a repetition tells nothing; TPE makes many where it closes in.
+    A trial is a function of its point, so that a repetition tells nothing; TPE makes many where it closes in. What
+    the model says of a whole lattice takes no trials to find out.
     """
 
-    def __init__(self, inner: BaseSampler, space: Space) -> None:
-        self._inner, self._space = inner, space
+    def __init__(self, inner: BaseSampler, space: Space, worth: Sequence[Point]) -> None:
+        self._inner, self._space, self._worth = inner, space, worth
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         return self._inner.infer_relative_search_space(study, trial)
@@ -100,10 +105,13 @@ class Fresh(BaseSampler):
         found = self._inner.sample_relative(study, trial, search_space)
         names = [d.name for d in self._space.dimensions]
         tried = {tuple(map(t.params.get, names)) for t in study.get_trials(deepcopy=False) if t.number != trial.number}
-        if not found or len(found) < len(names) or tuple(map(found.get, names)) not in tried:
+        if not found or len(found) < len(names):
             return found
-        fresh = [point for point in self._space.points() if tuple(map(point.get, names)) not in tried]
-        return dict(min(fresh, key=lambda point: self._steps(point, found))) if fresh else found
+        for points in (self._worth, self._space.points()):
+            fresh = [point for point in points if tuple(map(point.get, names)) not in tried]
+            if fresh:
+                return dict(min(fresh, key=lambda point: self._steps(point, found)))
+        return found
 
     def _steps(self, one: Point, other: Point) -> float:
         """How far apart two points are, each coordinate by its range; of values without an order, all are as far."""
