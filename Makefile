@@ -10,6 +10,9 @@ PY      := $(VENV)/bin/python
 STAMP   := $(VENV)/.equipoise-ready
 PYTEST  := $(PY) -m pytest
 
+# Compiled modules are kept, whatever the environment says: tests start hundreds of interpreters.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup warm demo test test-fast integration evaluate evaluate-quick evaluate-full fuzz bench check format docs readme lock build clean
@@ -40,7 +43,7 @@ test-fast: warm ## the part of `test` that takes under a minute
 	$(PYTEST) tests -n $(WORKERS) -m "not integration and not slow"
 
 integration: warm ## tests with real parts: event-file writers, a browser, the built wheel
-	$(PYTEST) tests -m integration --durations=12
+	$(PYTEST) tests -n $(WORKERS) --dist loadgroup -m integration --durations=12
 
 evaluate: warm ## control laws on every scenario beside a clairvoyant, with floors and goals (resumable)
 	@mkdir -p evaluation

@@ -229,9 +229,8 @@ class Simulation:
 
 
 def _trimmed(histogram: Any) -> list[int]:
-    values: list[int] = histogram.tolist()
-    while values and not values[-1]:
-        values.pop()
+    used = histogram.nonzero()[0]
+    values: list[int] = histogram[: used[-1] + 1].tolist() if len(used) else []
     return values
 
 

@@ -5,7 +5,7 @@ Standard library only, so that the readable twin of the engine reads the very sa
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import ceil, exp, lgamma, log, log1p, sqrt
 
@@ -212,9 +212,23 @@ def exact_quantile(law: Law, share: float) -> float:
     return law.pairs[-1][1]
 
 
+@cache
+def _normals() -> tuple[float, ...]:
+    """Standard normal quantiles of all cells: a job that drifts asks for new lognormal tables at every step."""
+    return tuple(normal_quantile(i / CELLS) for i in range(1, CELLS))
+
+
+def _inner(law: Law) -> list[float]:
+    """The quantiles of all cells."""
+    if law.kind == LOGNORMAL:
+        location, sigma = law.location, law.own_sigma
+        return [exp(location + sigma * z) for z in _normals()]
+    return [exact_quantile(law, i / CELLS) for i in range(1, CELLS)]
+
+
 def _tabled(law: Law) -> Law:
     """The law with its table. The two outermost points are never read (EDGE)."""
-    inner = [exact_quantile(law, i / CELLS) for i in range(1, CELLS)]
+    inner = _inner(law)
     table = (inner[0], *inner, inner[-1])
     return Law(
         law.kind,
@@ -355,6 +369,7 @@ def step_seconds(step: StepTime, residents: float) -> float:
     return s0 + (s1 - s0) * (residents - b0) / (b1 - b0)
 
 
+@lru_cache(maxsize=64)
 def _step_table(step: StepTime, slots: int) -> tuple[float, ...]:
     points = [p[0] for p in step.table]
     if len(points) < 2 or any(a >= b for a, b in pairwise(points)):
@@ -526,6 +541,7 @@ def _rates(job: Job) -> Rates:
     return numbers
 
 
+@lru_cache(maxsize=16)
 def parameters(job: Job) -> Parameters:
     """Raises ValueError that names field and value where the job cannot be simulated."""
     counts, work = _counts(job), job.workload

@@ -4,22 +4,30 @@ import pytest
 
 from simulators.published import Case, Kind, Outcome, Role, summarise
 from simulators.validation import run
-from tuner.case_files import SHIPPED, read, shipped
-
-CASES = shipped()
+from tuner.case_files import SHIPPED, shipped
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> list[Outcome]:
-    return [run(case) for case in CASES]
+def cases() -> tuple[Case, ...]:
+    """Reading a case answers its every row once: when a test needs it, not when tests are collected."""
+    return shipped()
 
 
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.ident)
+@pytest.fixture(scope="module")
+def outcomes(cases: tuple[Case, ...]) -> list[Outcome]:
+    return [run(case) for case in cases]
 
 
-@every_case
-def test_a_case_is_named_like_its_file(case: Case) -> None:
-    assert read(SHIPPED / f"{case.ident}.toml").ident == case.ident
+@pytest.fixture
+def case(cases: tuple[Case, ...], stem: str) -> Case:
+    return next(case for case in cases if case.ident == stem)
+
+
+every_case = pytest.mark.parametrize("stem", sorted(path.stem for path in SHIPPED.glob("*.toml")))
+
+
+def test_a_case_is_named_like_its_file(cases: tuple[Case, ...]) -> None:
+    assert {case.ident for case in cases} == {path.stem for path in SHIPPED.glob("*.toml")}
 
 
 @every_case
@@ -48,8 +56,8 @@ def test_every_prediction_has_a_naive_rival_in_words(case: Case) -> None:
         assert case.baseline.about
 
 
-def test_rows_have_their_own_names() -> None:
-    for case in CASES:
+def test_rows_have_their_own_names(cases: tuple[Case, ...]) -> None:
+    for case in cases:
         assert len({row.label for row in case.rows}) == len(case.rows), case.ident
 
 
@@ -76,8 +84,8 @@ def test_identities_hold_and_bounds_are_true(kind: Kind, outcomes: list[Outcome]
     assert [f"{ident}: {c.row.label} gives {c.predicted}" for ident, c in judged if not c.within] == []
 
 
-def test_rows_add_up(outcomes: list[Outcome]) -> None:
+def test_rows_add_up(cases: tuple[Case, ...], outcomes: list[Outcome]) -> None:
     summary = summarise(outcomes)
-    calibration = sum(row.role is Role.CALIBRATION for case in CASES for row in case.rows)
-    assert sum(summary.rows.values()) + calibration == sum(len(case.rows) for case in CASES)
-    assert sum(summary.cases.values()) == len(CASES)
+    calibration = sum(row.role is Role.CALIBRATION for case in cases for row in case.rows)
+    assert sum(summary.rows.values()) + calibration == sum(len(case.rows) for case in cases)
+    assert sum(summary.cases.values()) == len(cases)

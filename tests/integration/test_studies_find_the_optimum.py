@@ -1,4 +1,4 @@
-"""What exhaustive search finds, a study finds in a tenth of its simulated runs; and its report in a real browser."""
+"""What exhaustive search finds, a study finds in a tenth of its evaluations; and its report in a real browser."""
 
 from pathlib import Path
 
@@ -12,16 +12,17 @@ from tuner.studies.cases import of_stories
 from tuner.studies.knobs import JobFacts, space_of
 
 
-def test_a_study_finds_what_exhaustive_search_finds_in_a_tenth_of_the_runs() -> None:
+def test_a_study_finds_what_exhaustive_search_finds_in_a_tenth_of_the_evaluations() -> None:
     scenario = load(str(SCENARIO)).scenario
     space = space_of(JobFacts(scenario.topology, scenario.setpoints, scenario.bounds, scenario.stations))
     stories = [("lopsided", scenario)]
     table = exhausted(space, of_stories(stories, SEEDS))
     assert len(table) > 500
     found = searched(stories, space, table, seed=0)
+    assert found.trials <= 0.1 * len(table), "those that end at the model's word are counted, too"
     assert found.runs_frac <= 0.1, str(found)
     assert found.regret.low <= 0.01, f"within noise: {found}"
-    assert found.gain_frac > 0.9 * found.best_gain_frac, str(found)
+    assert found.gain_frac > 0.98 * found.best_gain_frac, str(found)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (apt-get install chromium)")

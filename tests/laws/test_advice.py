@@ -113,6 +113,7 @@ def test_advice_is_finite_ordered_and_free_of_contradiction(
     assert taboo.isdisjoint((r.knob, r.direction) for r in advice.recommendations)
 
 
+@pytest.mark.slow
 @EVERY
 @given(topologies, setpoints, snapshots(), bounds)
 def test_a_serial_job_is_never_told_to_move_gpus_between_sides(
@@ -123,6 +124,7 @@ def test_a_serial_job_is_never_told_to_move_gpus_between_sides(
     assert {"gpus_trainer", "gpus_generator"}.isdisjoint(r.knob for r in advice.recommendations)
 
 
+@pytest.mark.slow
 @EVERY
 @given(topologies, setpoints, snapshots(), bounds)
 def test_a_proposed_split_is_legal_and_inside_the_bounds(

@@ -72,6 +72,7 @@ def drained(job: Configuration) -> Configuration:
     return replace(job, stations=replace(job.stations, sync=sync))
 
 
+@pytest.mark.slow
 def test_drained_engines_under_a_cap_hold_no_more_than_their_batches() -> None:
     """Weak, but no order of magnitude off: what is in flight at a publication is left of the last batches."""
     jobs = (configuration(seed, extras=False) for seed in range(120))

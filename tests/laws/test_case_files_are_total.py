@@ -15,6 +15,7 @@ ODD = ("-1", "0", "1e308", "1e-300", "nan", "inf", "true", '"x"', '"$x"', "[]", 
 VALUE = re.compile(r"=\s*([^\n,}]+)")
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_damaged_case_file_is_answered_or_refused_in_one_sentence(

@@ -66,6 +66,7 @@ def both_rates(job: Job, seed: int, steps: int) -> tuple[float, float, float]:
     return counters.trained / counters.now_s, oracle.rollouts_per_s, oracle.preempted / counters.trained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [Victim.LAST_ADMITTED, Victim.SHORTEST_OUTPUT])
 def test_a_full_kv_pool_costs_the_same(victim: Victim) -> None:
     """Who is put out when is chaotic: so over seeds, within four standard errors of the difference, and a hundredth."""

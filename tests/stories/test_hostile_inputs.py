@@ -2,37 +2,40 @@
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import forked
+
 ROOT = Path(__file__).parents[2]
 MEMORY_BYTES = 1 << 30
 OK, USAGE, UNREADABLE = 0, 2, 3
 
 
-def equipoise(*arguments: str | Path, shell_end: str = "", stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Runs it in a shell that may close or redirect streams; too much memory or time is a failure."""
-
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-
-    command = f'"$0" -m tuner.cli "$@" {shell_end}'
-    done = subprocess.run(
-        ["sh", "-c", command, sys.executable, *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        input=stdin,
-        capture_output=True,
-        timeout=60,
-        check=False,
-        preexec_fn=limited,
-    )
+def equipoise(*arguments: str | Path, stdin: bytes = b"") -> forked.Done:
+    """Runs it in a process of its own; too much memory or time is a failure."""
+    done = forked.equipoise(*arguments, stdin=stdin, memory_bytes=MEMORY_BYTES)
     assert b"Traceback" not in done.stderr
     assert b"bug of ours" not in done.stderr
     return done
+
+
+def in_a_shell(*arguments: str | Path, end: str) -> int:
+    """The exit code in a shell that closes or redirects streams before it starts."""
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m tuner.cli "$@" {end}', sys.executable, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        input=b"",
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert b"Traceback" not in done.stderr
+    assert b"bug of ours" not in done.stderr
+    return done.returncode
 
 
 def verl_line(step: int, seconds: float = 10.0) -> str:
@@ -68,11 +71,11 @@ def test_an_endless_job_file_is_refused(log: Path) -> None:
 @pytest.mark.parametrize("end", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 @pytest.mark.parametrize("command", ["advise", "init"])
 def test_a_closed_standard_stream_is_no_crash(log: Path, command: str, end: str) -> None:
-    assert equipoise(command, log, shell_end=end).returncode == OK
+    assert in_a_shell(command, log, end=end) == OK
 
 
 def test_closed_standard_input_is_an_empty_source() -> None:
-    assert equipoise("advise", "-", shell_end="<&-").returncode == UNREADABLE
+    assert in_a_shell("advise", "-", end="<&-") == UNREADABLE
 
 
 @pytest.mark.parametrize("option", ["--last", "--since"])

@@ -37,6 +37,7 @@ def split_moves(answer: Answer) -> list[dict[str, object]]:
     return [r for r in answer["recommendations"] if r["knob"] in SPLIT]
 
 
+@pytest.mark.slow
 @case1_as
 def test_case1_reads_the_job_from_its_configuration(figures: str) -> None:
     job = case1(figures)["job"]
@@ -89,6 +90,7 @@ def test_case1_names_both_levers_in_words(figures: str) -> None:
     assert re.search(r"tail|slowest|longest|straggler", sentences)
 
 
+@pytest.mark.slow
 def test_case2_reads_replicas_of_64_from_the_configuration() -> None:
     job = case2()["job"]
     assert (job["gpus_trainer"], job["gpus_generator"]) == (128, 128)

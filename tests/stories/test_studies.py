@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -99,6 +100,30 @@ def test_a_worker_that_is_killed_is_replaced_and_its_slot_done_again(tmp_path: P
         program.stdout.read()
         assert program.wait() == 0
     assert_whole(ledger_of(url).trials(), killed=1, workers=2)
+
+
+def test_a_full_disk_is_waited_for_and_costs_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    with running(url, workers=1) as program:
+        until(program, 2)
+        most = max(path.stat().st_size for path in tmp_path.iterdir()) + 4096
+        resource.prlimit(program.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+        assert _stands_still(url), "no file may grow: neither the database nor its log"
+        resource.prlimit(program.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert program.stdout is not None
+        program.stdout.read()
+        assert program.wait() == 0
+    assert_whole(ledger_of(url).trials(), killed=0)
+
+
+def _stands_still(url: str) -> bool:
+    """Whether trials stop being done before all are; looked at until they have not moved for three seconds."""
+    ledger, seen, since = ledger_of(url), -1, time.monotonic()
+    while time.monotonic() - since < 3.0:
+        done = sum(trial.state in DONE for trial in ledger.trials())
+        seen, since = (seen, since) if done == seen else (done, time.monotonic())
+        time.sleep(0.2)
+    return seen < TRIALS
 
 
 def test_no_process_outlives_a_killed_study(tmp_path: Path) -> None:

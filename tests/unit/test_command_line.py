@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tuner import commands
 from tuner.cli import COMMANDS, app
 from tuner.version import VERSION
@@ -29,12 +31,17 @@ HEAVY = (
 PLAIN = {"NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb"}
 
 
-def equipoise(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("EQUIPOISE_")} | {"PYTHONPATH": str(ROOT)}
-    environment |= PLAIN | dict(options.pop("env", {}))  # type: ignore[call-overload]
-    return subprocess.run(
-        [sys.executable, "-m", "equipoise", *arguments], capture_output=True, text=True, env=environment, **options
-    )  # type: ignore[call-overload]
+@dataclass(frozen=True)
+class Told:
+    returncode: int | None
+    stdout: str
+    stderr: str
+
+
+def equipoise(*arguments: str, cwd: Path | None = None) -> Told:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("EQUIPOISE_")} | PLAIN
+    done = forked.equipoise(*arguments, cwd=cwd, env=environment)
+    return Told(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @pytest.fixture
@@ -192,7 +199,10 @@ def test_a_full_disk_is_said_in_one_sentence(run_csv: Path) -> None:
 
 
 def test_a_terminal_without_utf8_gets_plain_text(run_csv: Path) -> None:
-    done = equipoise("advise", str(run_csv), env={"PYTHONIOENCODING": "ascii"})
+    environment = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"} | PLAIN
+    command = [sys.executable, "-m", "equipoise", "advise", str(run_csv)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0
     assert "\\x" not in done.stdout
     assert "\\u" not in done.stdout
 

@@ -27,6 +27,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_move_is_told_with_what_was_considered_and_what_came_of_it(journal: Path, capsys: Captured) -> None:
     assert main(["explain", "--journal", str(journal)]) == 0
     told = capsys.readouterr().out

@@ -104,6 +104,7 @@ def test_several_objectives_have_a_front(capsys: Captured) -> None:
         (("--scenario", LOPSIDED, "--storage", "sqlite:////no/such/s.db"), "cannot be opened"),
         (("--from", "nothing.jsonl"), "no such file"),
         (("--from", LOPSIDED, "--hold-out", DOUBLING), "--hold-out"),
+        (("--from", LOPSIDED, "--policy", "predictive", "--knobs", "split"), "either settings or a policy's"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(arguments: tuple[str, ...], says: str, capsys: Captured) -> None:

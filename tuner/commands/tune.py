@@ -19,7 +19,7 @@ from tuner.errors import ConfigError
 from tuner.evaluation.tasks import QUICK, sized
 from tuner.report.progress import Progress
 from tuner.scenario_files import load
-from tuner.studies.cases import BLOCK, PER_STUDY, Cohorts, lightest, of_draws, of_stories
+from tuner.studies.cases import BLOCK, PER_STUDY, POLICY_DRAWS, Cohorts, lightest, of_draws, of_stories, trend_of
 from tuner.studies.knobs import USUAL, JobFacts, parameters_of, space_of
 from tuner.studies.objectives import OBJECTIVES
 from tuner.studies.space import Space
@@ -187,8 +187,10 @@ def _recording(wish: Wish) -> tuple[Cohorts, JobFacts, str]:
     """The possible jobs behind the recording, all of which reproduce what it shows."""
     if wish.source is None or wish.hold_out:
         raise ConfigError("--hold-out: goes with --scenario; of a recording, every third possible job is held out")
-    if wish.policy is not None:
-        raise ConfigError("--policy: needs stories that drift (--scenario); a recording gives jobs that stand still")
+    if wish.policy is not None and set(wish.knobs) - {PARAMETERS}:
+        raise ConfigError(
+            "--knobs: of a recording either settings or a policy's parameters; leave one of --knobs and --policy out"
+        )
     reading, config = read(wish.source)
     bounds = config.to_bounds() if config is not None else Bounds()
     snapshot = estimate(reading.topology, reading.setpoints, reading.snapshot)
@@ -204,7 +206,9 @@ def _recording(wish: Wish) -> tuple[Cohorts, JobFacts, str]:
         draws[0].stations,
         snapshot.get("inflight_rollouts"),
     )
-    return of_draws(name, draws, bounds, wish.seed), facts, name
+    if wish.policy is None:
+        return of_draws(name, draws, bounds, wish.seed), facts, name
+    return of_draws(name, draws[:POLICY_DRAWS], bounds, wish.seed, trend_of(snapshot)), facts, name
 
 
 def _crew(wish: Wish) -> "Crew":

@@ -60,19 +60,23 @@ def _best_of(
 ) -> Run:
     goal, scenario = task.goal or 0.0, task.scenario
 
-    def by(schedule: Schedule) -> SimulatedPlant:
-        return _followed(scenario, schedule, progress, task.seed, goal)
+    def by(way: Sequence[Setpoints]) -> SimulatedPlant:
+        return _followed(scenario, way, progress, task.seed, goal)
 
-    runs = {f"schedule {i + 1}": by(schedule) for i, schedule in enumerate(schedules)}
     kept = dict.fromkeys([scenario.setpoints, *stays])
-    still = {shown(s): by(Schedule((s,) * len(progress.marks), ())) for s in kept}
+    ways = dict.fromkeys(schedule.settings for schedule in schedules)  # the same way at another price is the same run
+    moving = [way for way in ways if len(set(way)) > 1 or way[0] not in kept]
+    runs = {f"schedule {i + 1}": by(way) for i, way in enumerate(moving)}
+    still = {shown(s): by((s,) * len(progress.marks)) for s in kept}
     timed = [(reached_s(plant.log, goal) or inf, name, plant) for name, plant in runs.items()]
     stayed = [(reached_s(plant.log, goal) or inf, name, plant) for name, plant in still.items()]
     static_s, static, _ = min(stayed, key=lambda one: one[0])
     timed += [(s, f"{name} at once", plant) for s, name, plant in stayed]
     seconds, how, plant = min(timed, key=lambda one: one[0])
     begun_there = next((s for s in stays if shown(s) == static), scenario.setpoints)
-    free_s = reached_s(_stayed(scenario, begun_there, task.seed, goal).log, goal) or inf
+    free_s = static_s  # of the setting that the job begins with: that very run
+    if begun_there != scenario.setpoints:
+        free_s = reached_s(_stayed(scenario, begun_there, task.seed, goal).log, goal) or inf
     return replace(
         run_of(task, plant, goal),
         seconds=seconds,
@@ -109,7 +113,9 @@ def _block_ends(plant: SimulatedPlant, progress: Progress) -> list[float]:
     return [reached_s(plant.log, mark) or last for mark in progress.marks]
 
 
-def _followed(scenario: Scenario, schedule: Schedule, progress: Progress, seed: int, goal: float) -> SimulatedPlant:
+def _followed(
+    scenario: Scenario, way: Sequence[Setpoints], progress: Progress, seed: int, goal: float
+) -> SimulatedPlant:
     """The job with the schedule's setting ordered at the start of each block. None of its orders fails: a bound."""
     lucky = tuple(replace(move, failure_frac=0.0) for move in scenario.move)
     plant = SimulatedPlant(extended(replace(scenario, move=lucky)), seed)
@@ -117,8 +123,8 @@ def _followed(scenario: Scenario, schedule: Schedule, progress: Progress, seed: 
     while useful < goal and not plant.done:
         now = next((k for k, mark in enumerate(progress.marks) if useful < mark), len(progress.marks) - 1)
         if now != block:
-            block, change = now, difference(wanted, schedule.settings[now])
-            wanted = schedule.settings[now]
+            block, change = now, difference(wanted, way[now])
+            wanted = way[now]
             if values(change):
                 plant.apply(Order(change, f"k{block}"), plant.now_s)
         plant.run_step()

@@ -4,12 +4,15 @@ Each case belongs to one cohort: the search sees some, the choice among its best
 reported sees a third kind. No seed is in two of them, and no scenario or draw that is held out is ever searched on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from policies.drift import change_over_window
 from simulators.calibration import Draw
+from simulators.drift import Drift, Shape, number_at
 from simulators.plant import Bounds, Setpoints
-from simulators.scenario import Horizon, Scenario
+from simulators.scenario import Horizon, Move, Scenario, job_at
+from simulators.snapshot import Snapshot
 
 SEARCHING, CHOOSING, SCORING = range(3)
 """The cohorts, and the blocks of seeds that belong to them."""
@@ -22,6 +25,24 @@ FEWEST_TO_SPLIT = 3
 """Scenarios from which on some are held out."""
 TYPICAL_STEPS = 150
 """Of a story whose horizon is in seconds."""
+GOING_ON_STEPS = 80
+"""For which a policy leads a job that goes on as its recording did."""
+POLICY_DRAWS = 9
+"""Possible jobs that a policy is tried on: each run is a whole story, not a steady state."""
+TREND_MAX = 4.0
+"""No trend is believed beyond so many times its start, up or down."""
+TRENDS = {
+    "resp_len_mean": "workload.response.mean_tokens",
+    "prompt_len_mean": "workload.prompt.mean_tokens",
+    "turns_mean": "workload.turns.mean",
+}
+"""Signals whose trend in a recording goes on in its stories, and the number of the job behind each."""
+USUAL_MOVES = (
+    Move("gpus_trainer", actuation_s=120.0),
+    Move("gpus_generator", actuation_s=120.0),
+    Move("max_in_flight"),
+)
+"""No recording tells what a move takes: as in the shipped scenarios, two minutes for GPUs and none for a limit."""
 DRAW_STEPS, WARM_UP_STEPS = 40, 10
 """Trainer steps that a steady job is simulated for, and before it is looked at: standard errors of 1 to 2 %."""
 
@@ -107,8 +128,13 @@ def _calls(scenario: Scenario) -> float:
     return float(steps * (knobs.batch_rollouts or 1) * scenario.workload.turns.mean)
 
 
-def of_draws(name: str, draws: Sequence[Draw], bounds: Bounds, study_seed: int = 0) -> Cohorts:
-    """Cohorts of the possible jobs behind a recording: two of three are searched, the others score."""
+def of_draws(
+    name: str, draws: Sequence[Draw], bounds: Bounds, study_seed: int = 0, trend: Mapping[str, float] | None = None
+) -> Cohorts:
+    """Cohorts of the possible jobs behind a recording: two of three are searched, the others score.
+
+    With a trend (`trend_of`; it may be empty) each is a story for a policy, else a steady job for settings.
+    """
     every = round(1.0 / HELD_OUT_FRAC)
     seen = [draw for i, draw in enumerate(draws) if i % every != every - 1]
     apart = [draw for i, draw in enumerate(draws) if i % every == every - 1]
@@ -116,7 +142,13 @@ def of_draws(name: str, draws: Sequence[Draw], bounds: Bounds, study_seed: int =
     def cases(cohort: int, from_: Sequence[Draw]) -> tuple[Case, ...]:
         total = sum(draw.weight for draw in from_)
         return tuple(
-            Case(f"{name}-{i}", steady(name, draw, bounds), seed_of(cohort, study_seed, i), draw, draw.weight / total)
+            Case(
+                f"{name}-{i}",
+                steady(name, draw, bounds) if trend is None else going_on(name, draw, bounds, trend),
+                seed_of(cohort, study_seed, i),
+                draw if trend is None else None,
+                draw.weight / total,
+            )
             for i, draw in enumerate(from_)
         )
 
@@ -134,3 +166,32 @@ def steady(name: str, draw: Draw, bounds: Bounds) -> Scenario:
         Horizon(DRAW_STEPS),
         bounds,
     )
+
+
+def trend_of(snapshot: Snapshot) -> dict[str, float]:
+    """How many times its start each number of a job will be after GOING_ON_STEPS, if it goes on as in the recording.
+
+    # 30 steps, first third 1,000 tokens, last third 1,200: 1.2 in 20 steps, 1.2^4 = 2.07 in 80
+    """
+    found = {}
+    for signal, path in TRENDS.items():
+        series = snapshot.series(signal)
+        moved = change_over_window(series)
+        if moved is not None and min(moved) > 0.0:
+            apart = len(series) - len(series) // 3
+            times = (moved[1] / moved[0]) ** (GOING_ON_STEPS / apart)
+            found[path] = min(TREND_MAX, max(1.0 / TREND_MAX, times))
+    return found
+
+
+def going_on(name: str, draw: Draw, bounds: Bounds, trend: Mapping[str, float]) -> Scenario:
+    """A possible job that drifts on as its recording did; where that stands still, so does the job."""
+    scenario = replace(steady(name, draw, bounds), horizon=Horizon(GOING_ON_STEPS), move=USUAL_MOVES)
+    job = job_at(scenario, 0, 0.0)
+    starts = {path: number_at(job, path) for path in trend}
+    drifts = tuple(
+        Drift(path, Shape.EXPONENTIAL, to=start * trend[path], end=float(GOING_ON_STEPS))
+        for path, start in starts.items()
+        if start
+    )
+    return replace(scenario, drift=drifts)

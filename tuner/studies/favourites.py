@@ -1,10 +1,13 @@
-"""Where a study begins: the best of an earlier one, and the analytic model's favourites, climbed to by coordinates.
+"""Where a study begins: the best of an earlier one, and the analytic model's favourites.
 
-Milliseconds an answer, so that a few hundred of them cost less than one simulated trial. The model is wrong here and
-there: its favourites are tried first, not believed, and the sampler goes on from what simulation makes of them.
+Half a millisecond an answer: a lattice of a few thousand points is asked whole, another is climbed by coordinates. (A
+climb alone is not enough: the best points lie along a bound, where no single coordinate can be moved.) The model is
+wrong here and there: its favourites are tried first, not believed, and the sampler goes on from what simulation makes
+of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import optuna
 from optuna.storages import BaseStorage
@@ -12,13 +15,18 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from tuner.errors import ConfigError
-from tuner.studies.objectives import excess_of, values_of
+from tuner.studies.objectives import OBJECTIVES, excess_of, values_of
+from tuner.studies.samplers import MODEL_ERROR_FRAC
 from tuner.studies.space import Dimension, Point, Space, Value
 from tuner.studies.trials import Problem, measure
-from tuner.studies.workers import Basis
+from tuner.studies.workers import BY_MODEL, Basis
 
 FAVOURITES = 3
-"""So many points are tried first."""
+"""So many points are tried first, at least."""
+FAVOURED_FRAC = 0.25
+"""Share of the trials that begin at the model's favourites; the others are the sampler's."""
+ASKED = 3000
+"""Answers for which a lattice is asked whole: some seconds."""
 SWEEPS = 3
 CASES = 6
 """Possible jobs that are asked; a recording has more than a climb needs."""
@@ -28,26 +36,52 @@ FIRST = 8
 Worth = Callable[[Point], float | None]
 
 
-def favourites(problem: Problem, basis: Basis) -> list[Point]:
-    """The best points that a climb from today's settings saw, the best first; none where no model is asked."""
+@dataclass(frozen=True, slots=True)
+class Liked:
+    """What the model says of a space."""
+
+    first: tuple[Point, ...] = ()
+    """Its favourites, the best first."""
+    worth: tuple[Point, ...] = ()
+    """Of a lattice that was asked whole: all points that its error leaves in the race, the best first."""
+
+
+def liked(problem: Problem, basis: Basis, trials: int) -> Liked:
+    """What the model likes, for a study of so many trials; nothing where no model is asked."""
     cases = [i for i in problem.levels[0] if not problem.cases[i].simulated][:CASES]
     if not cases:
-        return []
-    seen: dict[tuple[tuple[str, Value], ...], float | None] = {}
+        return Liked()
+    seen: dict[tuple[tuple[str, Value], ...], tuple[float, bool, bool]] = {}
     weights, here = [problem.cases[i].weight for i in cases], [basis.here[i] for i in cases]
+    sign = 1.0 if OBJECTIVES[problem.objectives[0]].better == "maximize" else -1.0
+    most = problem.cases[cases[0]].scenario.bounds.staleness_max or 0.0
 
     def worth(point: Point) -> float | None:
         key = tuple(sorted(point.items()))
         if key not in seen:
             there = [measure(problem.space, problem.cases[i], basis.marks[i], point) for i in cases]
-            broken = any(value > 0.0 for value in excess_of(there, here).values())
-            seen[key] = None if broken else values_of(problem.objectives, weights, there, here)[0]
-        return seen[key]
+            excess = excess_of(there, here)
+            kept = all(value <= 0.0 for value in excess.values())
+            near = all(value <= most * BY_MODEL.get(name, 0.0) for name, value in excess.items())
+            seen[key] = sign * values_of(problem.objectives, weights, there, here)[0], kept, near
+        value, kept, _ = seen[key]
+        return value if kept else None
 
-    for start in _starts(problem.space):
-        _climb(problem.space, start, worth)
-    kept = sorted(((value, key) for key, value in seen.items() if value is not None), key=lambda pair: -pair[0])
-    return [dict(key) for _, key in kept[:FAVOURITES]]
+    size = problem.space.size
+    whole = size is not None and not problem.space.conditional and size * len(cases) <= ASKED
+    if whole:
+        for point in problem.space.points():
+            worth(point)
+    else:
+        for start in _starts(problem.space):
+            _climb(problem.space, start, worth)
+    ordered = sorted(seen.items(), key=lambda pair: -pair[1][0])
+    first = [dict(key) for key, (_, kept, _) in ordered if kept][: max(FAVOURITES, int(FAVOURED_FRAC * trials))]
+    if not whole or not first:
+        return Liked(tuple(first))
+    best = max(value for value, kept, _ in seen.values() if kept)
+    floor = best - MODEL_ERROR_FRAC * abs(1.0 + best if sign > 0.0 else best)
+    return Liked(tuple(first), tuple(dict(key) for key, (value, _, near) in ordered if near and value >= floor))
 
 
 def earlier(storage: BaseStorage, name: str, space: Space) -> list[Point]:

@@ -12,7 +12,7 @@ from tuner.errors import ConfigError
 from tuner.evaluation.tasks import Size, sized
 from tuner.studies.apart import TIMEOUT_S
 from tuner.studies.cases import Case, Cohorts, lightest
-from tuner.studies.favourites import earlier, favourites
+from tuner.studies.favourites import earlier, liked
 from tuner.studies.objectives import OBJECTIVES, Measured
 from tuner.studies.opening import GRACE_S, Where, opened
 from tuner.studies.samplers import checked, quiet, usual
@@ -69,11 +69,13 @@ def prepared(search: Search, where: Where, workers: int = 1) -> Job:
     created = begun(storage, where.study, definition_of(search, problem), directions)
     ledger = Ledger(storage, where.study, chooser)
     basis = _basis(ledger, problem, workers, created)
+    told = liked(problem, basis, search.trials)
     if created:
-        points = [search.space.now(), *before, *favourites(problem, basis)]
+        points = [search.space.now(), *before, *told.first]
         ledger.begin([point for i, point in enumerate(points) if point not in points[:i]][: search.trials])
         ledger.put(READY, True)
     _await(ledger, READY)
+    chooser = replace(chooser, worth=told.worth)
     return Job(where, chooser, problem, basis, search.timeout_s, search.trials)
 
 

@@ -16,19 +16,22 @@ levels of simulation the pruner is successive halving: asynchronous, so that no 
 level need only order points as the next one does.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from typing import Any
 
 import optuna
+from optuna.distributions import BaseDistribution
 from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GPSampler, NSGAIISampler, RandomSampler
 from optuna.samplers import TPESampler as Tpe
 from optuna.study import StudyDirection
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
+from simulators.signals import TINY
 from simulators.streams import seed_key
 from tuner.errors import ConfigError
-from tuner.studies.space import Space
+from tuner.studies.space import Point, Space
 
 FACTOR, POLICY_FACTOR = 3, 4
 """One of so many simulated points of a level goes on to the next: settings that stand still, and policies, whose last
@@ -39,6 +42,8 @@ FRONT_TRIALS = 500
 """From here on a front of several objectives is left to NSGA-II."""
 STARTUP = 10
 """Points before the sampler learns from them; the settings in force and the model's favourites come first anyway."""
+LARGEST = 20_000
+"""Points of a lattice that are looked through for one that nobody has tried."""
 NEEDS = {"cmaes": "cmaes", "gp": "torch"}
 """Libraries of samplers that are not part of `tune`."""
 
@@ -74,6 +79,58 @@ def sampler_of(name: str, space: Space, seed: int, number: int) -> BaseSampler:
 
 def _tpe(space: Space, seed: int) -> BaseSampler:
     return Tpe(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=space.conditional, constant_liar=True)
+
+
+def fresh_of(inner: BaseSampler, space: Space, worth: Sequence[Point]) -> BaseSampler:
+    """The sampler without repetitions, where the space is a lattice."""
+    return inner if space.conditional or space.size is None or space.size > LARGEST else Fresh(inner, space, worth)
+
+
+class Fresh(BaseSampler):
+    """Of a lattice no point twice, and none that the model rules out: else the nearest that is worth a trial.
+
+    A trial is a function of its point, so that a repetition tells nothing; TPE makes many where it closes in. What
+    the model says of a whole lattice takes no trials to find out.
+    """
+
+    def __init__(self, inner: BaseSampler, space: Space, worth: Sequence[Point]) -> None:
+        self._inner, self._space, self._worth = inner, space, worth
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return self._inner.infer_relative_search_space(study, trial)
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        found = self._inner.sample_relative(study, trial, search_space)
+        names = [d.name for d in self._space.dimensions]
+        tried = {tuple(map(t.params.get, names)) for t in study.get_trials(deepcopy=False) if t.number != trial.number}
+        if not found or len(found) < len(names):
+            return found
+        for points in (self._worth, self._space.points()):
+            fresh = [point for point in points if tuple(map(point.get, names)) not in tried]
+            if fresh:
+                return dict(min(fresh, key=lambda point: self._steps(point, found)))
+        return found
+
+    def _steps(self, one: Point, other: Point) -> float:
+        """How far apart two points are, each coordinate by its range; of values without an order, all are as far."""
+        return sum(
+            float(one[d.name] != other[d.name])
+            if d.choices
+            else abs(float(one[d.name]) - float(other[d.name])) / max(d.high - d.low, TINY)
+            for d in self._space.dimensions
+        )
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        return self._inner.sample_independent(study, trial, param_name, param_distribution)
+
+    def after_trial(
+        self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        self._inner.after_trial(study, trial, state, values)
 
 
 SAMPLERS: Mapping[str, Callable[[Space, int], BaseSampler]] = {

@@ -3,9 +3,10 @@
 Every lattice goes through the value in force, so that today's settings are a point of the space.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import product
 from math import gcd, prod
 from typing import Protocol
 
@@ -85,6 +86,11 @@ class Space:
     @property
     def conditional(self) -> bool:
         return any(d.only_if is not None for d in self.dimensions)
+
+    def points(self) -> Iterator[Point]:
+        """Every point of a lattice without conditions."""
+        names = [d.name for d in self.dimensions]
+        return (dict(zip(names, values, strict=True)) for values in product(*(d.values for d in self.dimensions)))
 
     def chosen(self, ask: Suggest) -> Point:
         """A point, coordinate by coordinate; those whose condition is not met are left out."""

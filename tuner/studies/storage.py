@@ -27,7 +27,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tuner.errors import ConfigError
 from tuner.studies.objectives import Better
 from tuner.studies.opening import GRACE_S
-from tuner.studies.samplers import pruner_of, sampler_of
+from tuner.studies.samplers import fresh_of, pruner_of, sampler_of
 from tuner.studies.space import Point, Space
 
 DEFINITION, BASIS, READY = "equipoise:definition", "equipoise:basis", "equipoise:ready"
@@ -46,6 +46,8 @@ class Chooser:
     levels: int
     by_model: bool = False
     """The first level is the model's word."""
+    worth: tuple[Point, ...] = ()
+    """Where that is known of every point: those that are worth a trial, the likeliest first."""
 
 
 def begun(storage: BaseStorage, name: str, definition: Mapping[str, Any], directions: Sequence[Better]) -> bool:
@@ -59,6 +61,9 @@ def begun(storage: BaseStorage, name: str, definition: Mapping[str, Any], direct
         _demand_same(storage, name, definition)
         return False
     study.set_user_attr(DEFINITION, dict(definition))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        study.set_metric_names(list(definition.get("objectives", ["value"] * len(directions))))  # for dashboards
     return True
 
 
@@ -183,4 +188,5 @@ def _begun(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
 def _sampler(chooser: Chooser, number: int) -> BaseSampler:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return sampler_of(chooser.sampler, chooser.space, chooser.seed, number)
+        found = sampler_of(chooser.sampler, chooser.space, chooser.seed, number)
+        return fresh_of(found, chooser.space, chooser.worth) if chooser.sampler == "tpe" else found
