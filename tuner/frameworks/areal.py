@@ -1,4 +1,4 @@
-"""AReaL: the table that it prints each step and the same names in TensorBoard and W&B; it generates ahead of its trainer.
+"""AReaL: the table of each step, and the same names in TensorBoard and W&B; it generates ahead of its trainer.
 
 `timeperf/rollout` is what the trainer waits for a batch, unless `max_head_offpolicyness` is 0: then it is generation.
 No total is logged: the timers follow one another, and their sum is the step.
@@ -6,6 +6,7 @@ No total is logged: the timers follow one another, and their sum is the step.
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from math import prod
 
 from simulators.plant import Change, Mode, Setpoints, Topology
@@ -39,7 +40,7 @@ class _Tables:
             self._step, self._time_s = int(found.group(1)), line.time_s
         elif "│" in text:
             cells = [cell.strip() for cell in text.split("│")]
-            pairs = {key: number_in(value) for key, value in zip(cells, cells[1:], strict=False) if "/" in key}
+            pairs = {key: number_in(value) for key, value in pairwise(cells) if "/" in key}
             if not self._values.keys().isdisjoint(pairs):
                 yield from self.flush()
             self._values |= {key: value for key, value in pairs.items() if value is not None}

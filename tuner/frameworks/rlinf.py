@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from simulators.plant import Change, Mode, Setpoints, Topology
-from tuner.adapting import count_setting, flag_setting, setting
+from tuner.adapting import count_setting, flag_setting
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
 from tuner.linetools import NUMBER
 from tuner.records import Item, Line, Record
@@ -105,10 +105,9 @@ _TRAINING_PARTS = ("time/actor/training", "time/critic/training", "time/actor/ru
 def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping[str, float]:
     """Training under whichever of its names, the runner's wall time first; phases that did not run took no time."""
     raw = record.values
-    told = {"update_s": raw[key] for key in _TRAINING if key in raw}
+    walls = [raw[key] for key in _TRAINING if key in raw]
     parts = [raw[key] for key in _TRAINING_PARTS if key in raw]
-    if not told and parts:
-        told = {"update_s": sum(parts)}
+    told = {"update_s": walls[0] if walls else sum(parts)} if walls or parts else {}
     if "time/step" in raw and told and not record.cut:
         told |= {name: 0.0 for name in ("validation_s", "checkpoint_s") if name not in found}
     return told

@@ -52,8 +52,8 @@ ALIASES = (
     Alias("system/tps", "train_tokens_per_s", trust=0.8),
     Alias("system/batch_size", "batch_rollouts", trust=0.5),
 )
-"""`off_policy_ratio` is a lag in steps (0.8). `tps` is a mean over five steps (0.8). Whether `batch_size` counts prompts
-or rollouts depends on the pipeline (0.5)."""
+"""`off_policy_ratio` is a lag in steps (0.8). `tps` is a mean over five steps (0.8). What `batch_size` counts, prompts
+or rollouts, depends on the pipeline (0.5)."""
 
 _PHASES = ("rollout_s", "trainer_wait_s", "update_s", "logprob_s", "weight_sync_s", "offload_s", "overhead_s")
 

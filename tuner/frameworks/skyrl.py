@@ -113,7 +113,7 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
     extra |= {name: 0.0 for name in ("validation_s", "checkpoint_s") if name not in found and not record.cut}
     outside_s = found.get("validation_s", 0.0) + found.get("checkpoint_s", 0.0)
     inside_s = sum({**found, **extra}.get(name, 0.0) for name in _INSIDE)
-    if 0.0 < outside_s and inside_s <= 1.01 * step_s < inside_s + outside_s:
+    if outside_s > 0.0 and inside_s <= 1.01 * step_s < inside_s + outside_s:
         extra["step_s"] = step_s + outside_s
     return extra
 
