@@ -93,3 +93,10 @@ def test_a_wider_bound_gives_back_no_more_than_what_is_dropped(steps: Steps, dro
     ]
     assert bool(found) is told
     assert all(r.gain_frac is not None and r.gain_frac.high <= 2 * freed(dropped / (1024 + dropped)) for r in found)
+
+
+def test_where_no_answer_ends_the_cap_comes_before_the_tasks(steps: Steps) -> None:
+    job = steps(6, zero_adv_frac=1.0, truncated_frac=1.0, resp_len_max=128, **STARVING)
+    first, second, *_ = advise(Topology(mode=Mode.OVERLAPPED), SPLIT, job).recommendations
+    assert (first.knob, first.unit, second.knob) == ("engine_settings", "response tokens", "curriculum_filter")
+    assert second.gain_frac is None, "no useful group was seen: nobody knows what useful ones would bring"

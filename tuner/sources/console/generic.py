@@ -22,8 +22,9 @@ _DICT_PAIR = re.compile(
 )
 """A number may stand in quotes: some loggers round to text before they print."""
 _LIST_PAIR = re.compile(
-    rf"(?<![\w./@=:-])(?P<key>[A-Za-z_][\w./@-]{{0,120}})\s?[:=]\s?(?P<value>{_NUMBER})s?(?=$|[\s,;|)\]}}])"
+    rf"(?<![\w./@=:-])(?P<key>[A-Za-z_][\w./@-]{{0,120}})\s?[:=]\s?(?P<value>{_NUMBER})s?(?=$|[\s,;|)\]}}`\uff0c\uff1b\u3001\u3002])"
 )
+"""Wide commas, semicolons and stops end a value as narrow ones do; so does the quote of Markdown."""
 _RAW_VALUE = re.compile(rb"[:=]\s?(?:[-+]?[\d.]|nan|NaN|-?inf|-?Inf)")
 _RAW_PAIR = re.compile(rb"(?<![\w./@-])[A-Za-z_][\w./@-]*+\s?+" + _RAW_VALUE.pattern)
 """The start of a pair of a list, before the line is cleaned. Most lines lack the values, which are sooner sought."""
