@@ -14,6 +14,11 @@ FILES = (
     "openrlhf",
     "pipelinerl",
     "tinker",
+    "skyrl",
+    "areal",
+    "roll",
+    "rlinf",
+    "open_instruct",
     "vllm",
     "sglang",
 )
