@@ -5,7 +5,7 @@ import shutil
 import socket
 import sqlite3
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -31,6 +31,7 @@ from tuner.feeds.base import Source
 from tuner.feeds.http import Access
 from tuner.frameworks.registry import by_name
 from tuner.inbox import People
+from tuner.ingest.reading import frameworks_named
 from tuner.journal import Entry, Journal
 from tuner.lease import remote_kind
 from tuner.live import DEADLINE_S, LivePlant, Stated, source_at
@@ -98,11 +99,12 @@ def live(job: JobFile, clock: Wakeable, stack: ExitStack) -> World:
     framework = framework_of(job)
     deadline_s = min(DEADLINE_S, (job.policy.period_s or PERIOD_S) / 2.0)
     sources = [source_behind(told, framework) for told in job.source]
-    said = Stated(job.to_topology(), job.to_setpoints())
+    own = frameworks_named(framework)[0] if framework != "auto" else None
+    said = Stated(replace(job.to_topology(), framework=None if own is None else own.name), job.to_setpoints())
     plant = LivePlant(sources, stated=said, framework=framework, deadline_s=deadline_s)
     stack.callback(plant.close)
     first = plant.observe(clock.now_s())
-    known = by_name(plant.topology.framework) if plant.topology.framework else None
+    known = own or (by_name(plant.topology.framework) if plant.topology.framework else None)
     site = Site(plant.topology, first.in_force, job.to_bounds(), known)
     plant.hand_over([make(told.kind, told.options(), site) for told in job.actuator])
     capabilities = tuple(c for actuator in plant.actuators for c in actuator.capabilities())
