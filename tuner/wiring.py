@@ -194,7 +194,7 @@ def started(setup: Setup, world: World, address: str) -> Start:
     elif charter.mode is not None and charter.mode != state.mode:
         notes.append(
             f"mode stays {state.mode}, as it was set since {charter.mode} was first asked for; "
-            "POST /api/v1/mode sets it, or a start with another --mode and one with this again"
+            "`equipoise mode` sets it, or a start with another --mode and one with this again"
         )
     if state.at_s is not None and state.at_s > now_s + setup.period_s:
         notes.append(f"the last tick is {state.at_s - now_s:.0f} s in the future: this machine's clock was set back")

@@ -149,6 +149,10 @@ class BoundsSection(Section):
     """Most GPUs the trainer may be given."""
     max_in_flight_max: Count | None = Field(default=None, examples=[2048])
     """Most rollouts in flight, e.g. what the sandbox provider allows."""
+    sandbox_starts_per_s_max: Annotated[FiniteFloat, BeforeValidator(not_bool), Field(gt=0)] | None = Field(
+        default=None, examples=[5.0]
+    )
+    """Sandbox starts a second that the provider allows; how many may live at once is [setpoints] sandbox_quota."""
     staleness_max: Number | None = Field(default=None, examples=[4])
     """Oldest rollouts, in versions, that you accept to train on."""
     kept_over_attempted_min: Annotated[FiniteFloat, BeforeValidator(not_bool), Field(gt=0, le=1)] | None = Field(
