@@ -36,9 +36,8 @@ Knob = Annotated[str | None, typer.Argument(metavar="KNOB", help="gpus_trainer, 
 
 def register(app: typer.Typer, texts: Mapping[str, str]) -> None:
     """Adds the daemon's commands."""
-    commands: tuple[Callable[..., int | None], ...]
-    commands = (_run, _status, _pause, _resume, _approve, _mode, _doctor, _journal)
-    for (name, _), command in zip(COMMANDS, commands, strict=True):
+    talking: tuple[Callable[..., int | None], ...] = (_status, _pause, _resume, _approve, _mode)
+    for (name, _), command in zip(COMMANDS, (_run, *talking, _doctor, _journal), strict=True):
         app.command(name, help=texts[name], short_help=texts[name])(command)
 
 

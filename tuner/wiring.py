@@ -32,9 +32,9 @@ from tuner.feeds.http import Access
 from tuner.frameworks.registry import by_name
 from tuner.inbox import People
 from tuner.ingest.reading import frameworks_named
-from tuner.journal import Entry, Journal
+from tuner.journal import Entry, Journal, viewed
 from tuner.lease import remote_kind
-from tuner.live import DEADLINE_S, LivePlant, Stated, source_at
+from tuner.live import DEADLINE_S, Before, LivePlant, Stated, source_at
 from tuner.loop import PERIOD_S
 from tuner.version import VERSION
 
@@ -88,8 +88,11 @@ class Start:
     """What a person should know of it."""
 
 
-def live(job: JobFile, clock: Wakeable, stack: ExitStack) -> World:
-    """The running job behind a job file, looked at once. What was opened is closed with the stack."""
+def live(job: JobFile, clock: Wakeable, stack: ExitStack, before: Before | None = None) -> World:
+    """The running job behind a job file, looked at once. What was opened is closed with the stack.
+
+    `before`: what the daemon before this one wrote last; its sources are read on.
+    """
     if not job.source:
         raise ConfigError(
             "[[source]] is missing: name the logs, servers or engines to watch; `equipoise init` writes some"
@@ -101,7 +104,7 @@ def live(job: JobFile, clock: Wakeable, stack: ExitStack) -> World:
     sources = [source_behind(told, framework) for told in job.source]
     own = frameworks_named(framework)[0] if framework != "auto" else None
     said = Stated(replace(job.to_topology(), framework=None if own is None else own.name), job.to_setpoints())
-    plant = LivePlant(sources, stated=said, framework=framework, deadline_s=deadline_s)
+    plant = LivePlant(sources, stated=said, framework=framework, deadline_s=deadline_s, before=before)
     stack.callback(plant.close)
     first = plant.observe(clock.now_s())
     known = own or (by_name(plant.topology.framework) if plant.topology.framework else None)
@@ -201,6 +204,15 @@ def started(setup: Setup, world: World, address: str) -> Start:
     if state.mode is ControlMode.AUTO:
         refuse_auto_on_remote(setup.journal, charter.mode or state.mode)
     return Start(charter, state, journal, inbox, token, tuple(notes))
+
+
+def before_us(journal: Path) -> Before | None:
+    """What a journal ends with; None where there is nothing, or nothing that can be read: the start then says so."""
+    if not journal.is_file() or journal.stat().st_size == 0 or damage_of(journal):
+        return None
+    with closing(viewed(journal)) as pages:
+        seen, charter = pages.last_seen(), pages.charter()
+    return None if seen is None or charter is None else Before(seen, decoded(charter).topology)
 
 
 def refuse_auto_on_remote(journal: Path, mode: ControlMode, mounts: str | None = None) -> None:
