@@ -56,7 +56,8 @@ class Config:
     """How long the mix of prompts takes from its first to its last state."""
     hold_at: float | None = None
     """For calibration: no drift, this state instead."""
-    groups_per_batch: int = 6
+    learning_rate: float = 5e-4
+    groups_per_batch: int = 4
     group_size: int = 4
     staleness_bound: int = 2
     """Of the mean: what is started and untrained is at most one batch more than this many."""
@@ -377,13 +378,15 @@ def main(path: str) -> None:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     threads = max(1, round(job.gpus_trainer * job.slice_cores))
-    process = context.Process(target=trainer.serve, args=(theirs, job.model, threads), daemon=True)
+    process = context.Process(target=trainer.serve, args=(theirs, job.model, threads, job.learning_rate), daemon=True)
     process.start()
     theirs.close()
-    assert ours.recv() == "ready" and process.pid is not None
-    Slices(Path(job.trainer_group)).add(process.pid)
     (job.folder / "trainer.pid").write_text(str(process.pid))
+    slices = Slices(Path(job.trainer_group))
+    slices.give(job.gpus_trainer * job.slice_cores)
+    slices.add(process.pid or 0)
     try:
+        ours.recv()
         asyncio.run(run(job, ours))
     finally:
         process.terminate()

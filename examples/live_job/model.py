@@ -1,4 +1,4 @@
-"""Makes the job's model: a Qwen2 of 0.7 M parameters with random weights, and a tokenizer trained on Python's library.
+"""Makes the job's model: a Qwen2 of 3 M parameters with random weights, and a tokenizer trained on Python's library.
 
 usage (in the job's own environment): python -m examples.live_job.model FOLDER
 """
@@ -32,9 +32,9 @@ def make(folder: Path) -> None:
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=VOCABULARY,
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=2,
+        hidden_size=256,
+        intermediate_size=512,
+        num_hidden_layers=4,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=1024,

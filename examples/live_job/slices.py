@@ -13,6 +13,8 @@ PERIOD_US = 20_000
 """Short, so that one decode iteration spans several: a slower device, not one that stutters."""
 LEAST_US = 1_000
 """The kernel's least quota; what has no slice keeps this, enough to answer /metrics now and then."""
+WEIGHT = 8
+"""So many times an ordinary process's claim: a slice is there also where the machine is busy."""
 V1, V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
 
 
@@ -32,7 +34,11 @@ class Slices:
         folder = root / f"equipoise-live-{os.getpid()}-{name}"
         try:
             folder.mkdir()
-            (folder / ("cpu.cfs_period_us" if root == V1 else "cpu.max")).read_text()
+            if root == V1:
+                (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+                (folder / "cpu.shares").write_text(str(1024 * WEIGHT))
+            else:
+                (folder / "cpu.weight").write_text(str(100 * WEIGHT))
         except OSError as error:
             raise NoSlices(f"CPU time cannot be shared out under {root}: {error.strerror}") from None
         return cls(folder)
@@ -46,7 +52,6 @@ class Slices:
         if (self.folder / "cpu.max").exists():
             (self.folder / "cpu.max").write_text(f"{quota} {PERIOD_US}")
             return
-        (self.folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
         (self.folder / "cpu.cfs_quota_us").write_text(str(quota))
 
     def close(self) -> None:

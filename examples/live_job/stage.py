@@ -25,8 +25,10 @@ from examples.live_job.slices import Slices
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-ENGINE_START_S = 300.0
+ENGINE_START_S = 600.0
 STOP_S = 15.0
+HOST_CORES = 0.5
+"""For the job's own process, which starts rollouts and scores them: a host has cores beside its GPUs."""
 PDEATHSIG = 1
 LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -61,6 +63,8 @@ class Stage:
     engine_ports: list[int] = field(default_factory=list)
     engine_processes: dict[int, "subprocess.Popen[bytes]"] = field(default_factory=dict)
     groups: list[Slices] = field(default_factory=list)
+    """Of each engine, and the trainer's last."""
+    host: Slices = field(init=False)
 
     # ---- what must be there ----
 
@@ -101,13 +105,16 @@ class Stage:
         return mine
 
     def start_engines(self) -> None:
-        """All of them at once; they get their slices when they serve, so that starting is not slow too."""
+        """All of them at once, with all slices between them."""
         model = self.model()
         self.engine_ports = free_ports(self.engines)
         self.groups = [Slices.named(f"engine-{i}") for i in range(self.engines)] + [Slices.named("trainer")]
-        for group in self.groups:
+        self.host = Slices.named("host")
+        self.host.give(HOST_CORES)
+        for group in (self.host, *self.groups):
             self.stack.callback(group.close)
-        for i in range(self.engines):
+        for i, group in enumerate(self.groups[:-1]):
+            group.give(self.gpus * self.slice_cores / self.engines)
             self.start_engine(i, model)
         for i in range(self.engines):
             self.await_engine(i)
@@ -117,6 +124,8 @@ class Stage:
         command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(self.engine_ports[i])]
         command += ["--dtype", "bfloat16", "--max-model-len", "1024", "--max-num-seqs", "64", "--enforce-eager"]
         command += ["--num-gpu-blocks-override", "160", "--uvicorn-log-level", "warning"]
+        # One process fewer: two of them that wait for each other by polling would eat up the slice.
+        command += ["--distributed-executor-backend", "uni"]
         env = {
             "HF_HUB_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",
@@ -127,12 +136,11 @@ class Stage:
             "OMP_NUM_THREADS": "1",
         }
         self.engine_processes[i] = self.start(f"engine-{i}", command, env)
+        self.groups[i].add(self.engine_processes[i].pid)
 
     def await_engine(self, i: int) -> None:
         process = self.engine_processes[i]
         await_url(f"http://127.0.0.1:{self.engine_ports[i]}/health", ENGINE_START_S, process, self.folder)
-        for pid in family(process.pid):
-            self.groups[i].add(pid)
 
     def start_job(self, name: str, settings: Settings, **more: Any) -> tuple["subprocess.Popen[bytes]", Path, int]:
         """The job on these engines, in a folder of its own; `more`: other fields of job.Config."""
@@ -151,7 +159,9 @@ class Stage:
             **more,
         }
         (folder / "config.json").write_text(json.dumps(config, indent=1))
-        return self.start(name, [self.python, "-m", "examples.live_job.job", str(folder / "config.json")]), folder, port
+        process = self.start(name, [self.python, "-m", "examples.live_job.job", str(folder / "config.json")])
+        self.host.add(process.pid)
+        return process, folder, port
 
     def start_prometheus(self, job: Path, metrics_port: int, port: int | None = None) -> tuple[Any, str]:
         """A real server that scrapes the job and those of its engines that are in use."""
@@ -203,15 +213,6 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def family(pid: int) -> list[int]:
-    """A process and all below it."""
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            found += family(int(child))
-    return found
 
 
 def await_url(url: str, patience_s: float, process: "subprocess.Popen[bytes]", logs: Path) -> None:

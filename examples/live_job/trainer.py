@@ -11,7 +11,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 CLIP = 0.2
-LEARNING_RATE = 2e-4
 
 
 @dataclass
@@ -35,7 +34,7 @@ class Done:
     grad_norm: float
 
 
-def serve(pipe: Connection, folder: Path, threads: int) -> None:
+def serve(pipe: Connection, folder: Path, threads: int, learning_rate: float) -> None:
     """Until the pipe closes. Weights are saved to `folder` after each update, whole or not at all."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     import torch
@@ -43,7 +42,7 @@ def serve(pipe: Connection, folder: Path, threads: int) -> None:
 
     torch.set_num_threads(threads)
     model = Qwen2ForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
     pipe.send("ready")
     while True:
         try:

@@ -1,6 +1,6 @@
 """What the job learns: prompts, what makes an answer good, and how all of it drifts in the course of a run.
 
-An answer is good if at least `need` of its characters are the letter e. Hard for random weights, easy to learn: the
+An answer is good if at least `need` of its last characters are the letter e. Hard for random weights, easy to learn: the
 solve rate rises and saturates by itself. What drifts by schedule: long prompts with short answers turn into short
 prompts with long answers of several turns, as when a curriculum goes from reading to reasoning with tools.
 """
@@ -10,9 +10,11 @@ import random
 from dataclasses import dataclass
 
 VOCABULARY = 2048
-NEEDS = (0.05, 0.08, 0.12, 0.18, 0.26)
+NEEDS = (0.04, 0.05, 0.06, 0.08, 0.12)
 """Shares of e: about half of the answers of random weights reach the first, next to none the last."""
 LETTER = "e"
+LAST_CHARACTERS = 64
+"""So many are looked at, however long the answer is."""
 ANSWER_SIGMA = 0.5
 """Of the logarithm of an answer's length, of which half is the prompt's and half the rollout's."""
 LONGEST = 192
@@ -31,7 +33,7 @@ class Mix:
     tool_s: float = 0.1
 
 
-FIRST, LAST = Mix(224.0, 14.0, 1.0), Mix(48.0, 40.0, 2.5)
+FIRST, LAST = Mix(192.0, 20.0, 1.0), Mix(48.0, 48.0, 2.0)
 
 
 @dataclass(frozen=True)
@@ -88,4 +90,5 @@ def tool_answer(task: Task, turn: int) -> list[int]:
 
 
 def reward(task: Task, text: str) -> float:
-    return float(text.count(LETTER) >= task.need * max(1, len(text)))
+    end = text[-LAST_CHARACTERS:]
+    return float(end.count(LETTER) >= task.need * max(1, len(end)))
