@@ -32,10 +32,10 @@ def make(folder: Path) -> None:
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=VOCABULARY,
-        hidden_size=256,
-        intermediate_size=512,
-        num_hidden_layers=4,
-        num_attention_heads=4,
+        hidden_size=384,
+        intermediate_size=768,
+        num_hidden_layers=2,
+        num_attention_heads=6,
         num_key_value_heads=2,
         max_position_embeddings=1024,
         tie_word_embeddings=True,

@@ -124,7 +124,7 @@ class Stage:
         command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(self.engine_ports[i])]
         command += ["--dtype", "bfloat16", "--max-model-len", "1024", "--max-num-seqs", "64", "--enforce-eager"]
         command += ["--num-gpu-blocks-override", "160", "--uvicorn-log-level", "warning"]
-        # One process fewer: two of them that wait for each other by polling would eat up the slice.
+        # One process fewer (it needs VLLM_ENABLE_V1_MULTIPROCESSING=0 too): two that poll each other eat up a slice.
         command += ["--distributed-executor-backend", "uni"]
         env = {
             "HF_HUB_OFFLINE": "1",
@@ -133,6 +133,7 @@ class Stage:
             "VLLM_HOST_IP": "127.0.0.1",
             "VLLM_SERVER_DEV_MODE": "1",
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "OMP_NUM_THREADS": "1",
         }
         self.engine_processes[i] = self.start(f"engine-{i}", command, env)

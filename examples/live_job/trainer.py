@@ -11,6 +11,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 CLIP = 0.2
+EPOCHS = 2
+"""Passes over a batch: from the second on the clip matters."""
 
 
 @dataclass
@@ -53,7 +55,8 @@ def serve(pipe: Connection, folder: Path, threads: int, learning_rate: float) ->
             torch.set_num_threads(told)
             continue
         began = time.monotonic()
-        entropy, norm = update(model, optimizer, told)
+        for _ in range(EPOCHS):
+            entropy, norm = update(model, optimizer, told)
         trained = time.monotonic()
         save(model, folder)
         pipe.send(Done(trained - began, time.monotonic() - trained, entropy, norm))
