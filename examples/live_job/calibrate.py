@@ -21,7 +21,7 @@ from typing import Any
 
 from examples.live_job.live import await_steps, job_file, say
 from examples.live_job.report import rate, steps_of
-from examples.live_job.stage import HERE, Missing, Settings, Stage, staged
+from examples.live_job.stage import HERE, MissingError, Settings, Stage, staged
 from policies.estimators import estimate
 from policies.prospects import prospects_of
 from policies.questions import Reply, reply
@@ -83,7 +83,9 @@ class Turner:
         raise RuntimeError(f"the job did not take up {settings} in {patience_s:.0f} s: {answer}")
 
 
-def measured(stage: Stage, options: argparse.Namespace) -> tuple[Mapping[Settings, list[float]], Mapping[Settings, float]]:
+def measured(
+    stage: Stage, options: argparse.Namespace
+) -> tuple[Mapping[Settings, list[float]], Mapping[Settings, float]]:
     """All visits to all settings, and what the model says of each after the first visit to the first."""
     stage.start_engines()
     more = {"drift_s": 1.0, "hold_at": options.at, "learning_rate": 0.0}
@@ -100,7 +102,9 @@ def measured(stage: Stage, options: argparse.Namespace) -> tuple[Mapping[Setting
                 turner.turn(settings)
             began = len(steps_of(folder))
             if not predictions:
-                with closing(LivePlant([source_behind(file.source[0], "auto")], (), Stated(file.to_topology()))) as plant:
+                with closing(
+                    LivePlant([source_behind(file.source[0], "auto")], (), Stated(file.to_topology()))
+                ) as plant:
                     seen = list(_watched(plant, options.visit_s))
                 predictions = predicted(file, settings, plant, seen[-1])
             else:
@@ -171,7 +175,7 @@ def main() -> int:
         with staged(options.folder, options.venv) as stage:
             stage.demand()
             found, told = measured(stage, options)
-    except Missing as missing:
+    except MissingError as missing:
         say(f"missing: {missing.what}")
         say(f"remedy:  {missing.remedy}")
         return 3

@@ -15,7 +15,7 @@ DRAIN_S = 30.0
 """How long an engine that is taken out of use may finish what it has; then its requests go to others."""
 
 
-class EngineLost(RuntimeError):
+class EngineLostError(RuntimeError):
     """An engine does not answer."""
 
 
@@ -60,7 +60,7 @@ class Engines:
                 engine.requests += 1
             try:
                 return await self._asked(engine, tokens, most)
-            except EngineLost:
+            except EngineLostError:
                 await self._out(engine)
             finally:
                 engine.requests -= 1
@@ -84,10 +84,10 @@ class Engines:
             async with self._session.post(engine.url + path, json=body, timeout=limit) as answer:
                 text = await answer.text()
                 if answer.status != 200:
-                    raise EngineLost(f"{engine.name}: {path} answers {answer.status} {text[:200]}")
+                    raise EngineLostError(f"{engine.name}: {path} answers {answer.status} {text[:200]}")
                 return json.loads(text) if text else None
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise EngineLost(f"{engine.name}: {path}: {type(error).__name__}") from None
+            raise EngineLostError(f"{engine.name}: {path}: {type(error).__name__}") from None
 
     # ---- weights ----
 
@@ -98,7 +98,7 @@ class Engines:
     async def _reloaded_or_out(self, engine: Engine) -> None:
         try:
             await self._reload(engine)
-        except EngineLost:
+        except EngineLostError:
             await self._out(engine)
 
     async def _reload(self, engine: Engine) -> None:
@@ -110,14 +110,14 @@ class Engines:
     # ---- more and fewer ----
 
     async def use(self, count: int) -> None:
-        """So many engines in use. EngineLost where so many do not answer; then those are in use that were before."""
+        """So many engines in use. EngineLostError where so many do not answer; then those are in use that were before."""
         before = self.used
         try:
             for engine in self.all:
                 if len(self.used) < count and not engine.used:
                     await self._reload(engine)
                     engine.used = True
-        except EngineLost:
+        except EngineLostError:
             for engine in self.all:
                 engine.used = engine.used and engine in before
             raise

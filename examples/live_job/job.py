@@ -1,4 +1,4 @@
-"""A small asynchronous GRPO job: engines generate, a trainer trains, each as fast as it can, within a bound of staleness.
+"""A small asynchronous GRPO job: engines generate and a trainer trains, each as fast as it can, none too far ahead.
 
     prompts ── at most (bound + 1) batches of groups started and untrained, so many rollouts in flight per engine
             ── engines (engines.py), turn by turn ── reward ── groups whose rewards differ ── buffer
@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
@@ -30,8 +31,9 @@ from equipoise_control import ControlFile
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 
-from examples.live_job import trainer, work
-from examples.live_job.engines import EngineLost, Engines
+from examples.live_job import work
+from examples.live_job.batch import Done, Sample
+from examples.live_job.engines import EngineLostError, Engines
 from examples.live_job.slices import Slices
 
 
@@ -192,7 +194,7 @@ class Job:
     # ---- training ----
 
     async def train(self) -> None:
-        """Step by step: take a batch, train on it, publish, free its places, say how it went, look at the control file."""
+        """Step by step: take a batch, train, publish, free its places, look at the control file, say how it went."""
         while not self.stop.is_set():
             began = time.monotonic()
             batch = await self._batch()
@@ -229,13 +231,13 @@ class Job:
                     return [self.buffer.popleft() for _ in range(self.config.groups_per_batch)]
                 await self.changed.wait()
 
-    async def _trained(self, batch: list[Group]) -> trainer.Done:
+    async def _trained(self, batch: list[Group]) -> Done:
         samples = [sample for group in batch for sample in _samples(group)]
         return await asyncio.to_thread(_answered, self.pipe, samples)
 
     # ---- what it says ----
 
-    def told(self, times: dict[str, float], batch: list[Group], done: trainer.Done) -> None:
+    def told(self, times: dict[str, float], batch: list[Group], done: Done) -> None:
         """One step under the neutral names: a line of JSONL, and the gauges of /metrics."""
         trained = [rollout for group in batch for rollout in group.rollouts]
         answers = sorted(sum(rollout.chosen) for rollout in trained)
@@ -278,7 +280,7 @@ class Job:
     # ---- what is turned ----
 
     async def boundary(self) -> None:
-        """Between two steps. A move of engines takes its time; the job goes on meanwhile, and says so when it is done."""
+        """Between two steps. A move of engines takes its time; the job goes on meanwhile, and says when it is done."""
         if self.move is not None and self.move.done():
             in_force, refused = self.move.result()
             self.control.acknowledge(in_force, refused, self.version)
@@ -286,12 +288,12 @@ class Job:
         if self.move is None and (wanted := self.control.changed()) is not None:
             self.move = asyncio.create_task(self._turned(wanted))
         if self.move is None and len(self.engines.used) < self.gpus_generator:
-            with suppress(EngineLost):
+            with suppress(EngineLostError):
                 await self.engines.use(self.gpus_generator)
 
     async def _turned(self, wanted: dict[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
         """Turns what it can. What is in force then, and why the rest is not."""
-        refused = {name: "this job does not turn it" for name in wanted.keys() - self.in_force().keys()}
+        refused = dict.fromkeys(wanted.keys() - self.in_force().keys(), "this job does not turn it")
         per_engine = int(wanted.get("max_in_flight_per_engine", self.per_engine))
         if 0 < per_engine <= 64:
             self.per_engine = per_engine
@@ -301,7 +303,7 @@ class Job:
         share = int(wanted.get("gpus_trainer", self.gpus_trainer))
         try:
             await self.share_out(share, count)
-        except EngineLost as error:
+        except EngineLostError as error:
             refused |= {n: str(error) for n in ("gpus_trainer", "gpus_generator", "engines") if n in wanted}
         async with self.changed:
             self.changed.notify_all()
@@ -311,7 +313,7 @@ class Job:
         """Who gives goes first, so that no slice is held twice."""
         config = self.config
         if not 1 <= engines <= len(self.engines.all) or gpus_trainer < 1:
-            raise EngineLost(f"there are {len(self.engines.all)} engines, and both sides need at least one slice")
+            raise EngineLostError(f"there are {len(self.engines.all)} engines, and both sides need at least one slice")
         if gpus_trainer < self.gpus_trainer:
             Slices(Path(config.trainer_group)).give(gpus_trainer * config.slice_cores)
         for group in config.engine_groups[:engines]:
@@ -338,12 +340,12 @@ def _append(rollout: Rollout, tokens: list[int], logprobs: list[float], chosen: 
     rollout.chosen += [chosen] * len(tokens)
 
 
-def _samples(group: Group) -> Iterator[trainer.Sample]:
+def _samples(group: Group) -> Iterator[Sample]:
     """Each rollout with its advantage over its group."""
     rewards = [rollout.reward for rollout in group.rollouts]
     mean, deviation = fmean(rewards), pstdev(rewards)
     for r in group.rollouts:
-        yield trainer.Sample(r.tokens, r.chosen, r.logprobs, (r.reward - mean) / (deviation + 1e-4))
+        yield Sample(r.tokens, r.chosen, r.logprobs, (r.reward - mean) / (deviation + 1e-4))
 
 
 def _answered(pipe: Any, told: Any) -> Any:
@@ -371,6 +373,11 @@ async def run(config: Config, pipe: Any) -> None:
             task.cancel()
 
 
+def _trainer(*given: Any) -> None:
+    """In the trainer's process, the only one that needs torch."""
+    import_module("examples.live_job.trainer").serve(*given)
+
+
 def main(path: str) -> None:
     config = json.loads(Path(path).read_text())
     config |= {"folder": Path(config["folder"]), "model": Path(config["model"])}
@@ -378,7 +385,7 @@ def main(path: str) -> None:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     threads = max(1, round(job.gpus_trainer * job.slice_cores))
-    process = context.Process(target=trainer.serve, args=(theirs, job.model, threads, job.learning_rate), daemon=True)
+    process = context.Process(target=_trainer, args=(theirs, job.model, threads, job.learning_rate), daemon=True)
     process.start()
     theirs.close()
     (job.folder / "trainer.pid").write_text(str(process.pid))

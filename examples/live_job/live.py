@@ -10,10 +10,9 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from examples.live_job import report
-from examples.live_job.stage import HERE, ROOT, Missing, Settings, Stage, free_ports, staged, stop
+from examples.live_job.stage import HERE, ROOT, MissingError, Settings, Stage, free_ports, staged, stop
 
 MODEL = HERE / "model.toml"
 FIRST_STEP_S = 120.0
@@ -149,7 +148,7 @@ def main(arguments: list[str] | None = None) -> int:
         with staged(given.folder, given.venv) as stage:
             stage.demand()
             folder = play(stage, Settings(), given.minutes * 60.0)
-    except Missing as missing:
+    except MissingError as missing:
         say(f"missing: {missing.what}")
         say(f"remedy:  {missing.remedy}")
         return 3

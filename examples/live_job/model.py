@@ -3,11 +3,14 @@
 usage (in the job's own environment): python -m examples.live_job.model FOLDER
 """
 
-import os
 import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
+
+import torch
+from tokenizers import ByteLevelBPETokenizer
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 VOCABULARY = 2048
 TEXTS = 200
@@ -20,11 +23,6 @@ def texts() -> Iterator[str]:
 
 
 def make(folder: Path) -> None:
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    import torch
-    from tokenizers import ByteLevelBPETokenizer
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-
     bpe = ByteLevelBPETokenizer()
     bpe.train_from_iterator(texts(), vocab_size=VOCABULARY, special_tokens=["<|endoftext|>"], show_progress=False)
     end = "<|endoftext|>"

@@ -1,4 +1,4 @@
-"""What a run of the live job came to, in words: its speed by thirds, every move with what it promised and what it gave."""
+"""What a run of the live job came to, in words: its speed by thirds, every move with what it promised and gave."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -43,8 +43,8 @@ def _run(steps: Sequence[dict[str, Any]]) -> Iterator[str]:
         dispatched = sum(step["dispatched"] for step in part) or 1.0
         lost = sum(step["filtered_zero_adv"] for step in part) / dispatched
         means = ", ".join(f"{key} {fmean(step[key] for step in part):.3g}" for key in SHOWN)
-        yield f"  {name:6} third: {rate(part):.2f}/s, trainer waits {waits:.0%}, generator gated {gated:.0%}, {lost:.0%} filtered"
-        yield f"               {means}"
+        yield f"  {name:6} third: {rate(part):.2f}/s, trainer waits {waits:.0%}, generator gated {gated:.0%}"
+        yield f"               {lost:.0%} filtered, {means}"
 
 
 def _moves(journal: Path) -> Iterator[str]:
@@ -61,7 +61,9 @@ def _moves(journal: Path) -> Iterator[str]:
     yield f"{len(entries)} ticks, {len(begun)} moves"
     for ident, (at_s, decision) in begun.items():
         outcome = ended.get(ident)
-        changes = " ".join(f"{name}={value}" for name, value in values(decision.changes).items()) if decision.changes else ""
+        changes = (
+            " ".join(f"{name}={value}" for name, value in values(decision.changes).items()) if decision.changes else ""
+        )
         yield f"  at {at_s - entries[0].at_s:4.0f} s {ident}: {changes}"
         yield f"      {decision.reason}"
         good = "not judged yet" if outcome is None else {True: "good", False: "bad", None: "undecided"}[outcome.good]

@@ -18,7 +18,7 @@ WEIGHT = 8
 V1, V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
 
 
-class NoSlices(RuntimeError):
+class NoSlicesError(RuntimeError):
     """This machine does not let us share out its time."""
 
 
@@ -40,7 +40,7 @@ class Slices:
             else:
                 (folder / "cpu.weight").write_text(str(100 * WEIGHT))
         except OSError as error:
-            raise NoSlices(f"CPU time cannot be shared out under {root}: {error.strerror}") from None
+            raise NoSlicesError(f"CPU time cannot be shared out under {root}: {error.strerror}") from None
         return cls(folder)
 
     def add(self, pid: int) -> None:

@@ -1,4 +1,4 @@
-"""Starts the parts of the live job, and stops every one of them whatever happens. Only what was started here is stopped.
+"""Starts the parts of the live job, and stops every one of them whatever happens, and nothing else.
 
 A part is a process in a session of its own: Ctrl-C reaches this program alone, which then ends them in order. Should
 this program itself be killed, the kernel tells its children to end (PR_SET_PDEATHSIG).
@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from examples.live_job.slices import Slices
+from examples.live_job.slices import NoSlicesError, Slices
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -33,7 +33,7 @@ PDEATHSIG = 1
 LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
-class Missing(RuntimeError):
+class MissingError(RuntimeError):
     """Something that the live job needs is not here: what, and the remedy."""
 
     def __init__(self, what: str, remedy: str) -> None:
@@ -70,9 +70,14 @@ class Stage:
 
     def demand(self) -> None:
         if not (self.venv / ".live-ready").exists():
-            raise Missing(f"the environment of the engines, {self.venv}", "run `make live`, which makes it")
+            raise MissingError(f"the environment of the engines, {self.venv}", "run `make live`, which makes it")
         if shutil.which("prometheus") is None:
-            raise Missing("a prometheus server", "apt-get install prometheus (no service of it is used)")
+            raise MissingError("a prometheus server", "apt-get install prometheus (no service of it is used)")
+        try:
+            Slices.named("trial").close()
+        except NoSlicesError as error:
+            remedy = "run it as root, in a container of its own, or under `systemd-run --user --scope -p Delegate=yes`"
+            raise MissingError(str(error), remedy) from None
 
     @property
     def python(self) -> str:
@@ -80,7 +85,9 @@ class Stage:
 
     # ---- processes ----
 
-    def start(self, name: str, command: Sequence[str], env: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
+    def start(
+        self, name: str, command: Sequence[str], env: Mapping[str, str] | None = None
+    ) -> "subprocess.Popen[bytes]":
         """A part, logged to a file, stopped when the stage is left."""
         log = self.stack.enter_context((self.folder / f"{name}.log").open("ab"))
         process = subprocess.Popen(
@@ -119,13 +126,14 @@ class Stage:
         for i in range(self.engines):
             self.await_engine(i)
 
-    def start_engine(self, i: int, model: Path) -> None:
+    def start_engine(self, i: int, model: Path, more: Sequence[str] = ()) -> None:
         command = [self.python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
         command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(self.engine_ports[i])]
         command += ["--dtype", "bfloat16", "--max-model-len", "1024", "--max-num-seqs", "64", "--enforce-eager"]
         command += ["--num-gpu-blocks-override", "160", "--uvicorn-log-level", "warning"]
         # One process fewer (it needs VLLM_ENABLE_V1_MULTIPROCESSING=0 too): two that poll each other eat up a slice.
         command += ["--distributed-executor-backend", "uni"]
+        command += more
         env = {
             "HF_HUB_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",

@@ -1,47 +1,28 @@
 """The trainer: one GRPO update per batch, in a process of its own. It takes a batch from a pipe and says how it went.
 
-    loss = - mean over model tokens of min(r A, clip(r, 1 - e, 1 + e) A),   r = pi_now / pi_when_generated
-    A    = (reward - mean of its group) / (standard deviation of its group + 1e-4)
+loss = - mean over model tokens of min(r A, clip(r, 1 - e, 1 + e) A),   r = pi_now / pi_when_generated
+A    = (reward - mean of its group) / (standard deviation of its group + 1e-4)
 """
 
 import os
 import time
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from transformers import Qwen2ForCausalLM
+
+from examples.live_job.batch import Done, Sample
 
 CLIP = 0.2
 EPOCHS = 2
 """Passes over a batch: from the second on the clip matters."""
 
 
-@dataclass
-class Sample:
-    """One rollout as it is trained: all tokens in order, and which of them the model chose."""
-
-    tokens: list[int]
-    chosen: list[bool]
-    logprobs: list[float]
-    """Of each token when it was generated; 0 where it was given."""
-    advantage: float
-
-
-@dataclass
-class Done:
-    """What one update says of itself."""
-
-    busy_s: float
-    save_s: float
-    entropy: float
-    grad_norm: float
-
-
 def serve(pipe: Connection, folder: Path, threads: int, learning_rate: float) -> None:
     """Until the pipe closes. Weights are saved to `folder` after each update, whole or not at all."""
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    import torch
-    from transformers import Qwen2ForCausalLM
-
     torch.set_num_threads(threads)
     model = Qwen2ForCausalLM.from_pretrained(folder, dtype=torch.float32)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
@@ -62,10 +43,8 @@ def serve(pipe: Connection, folder: Path, threads: int, learning_rate: float) ->
         pipe.send(Done(trained - began, time.monotonic() - trained, entropy, norm))
 
 
-def update(model, optimizer, batch: list[Sample], rows: int = 8) -> tuple[float, float]:
+def update(model: Any, optimizer: Any, batch: list[Sample], rows: int = 8) -> tuple[float, float]:
     """One optimizer step over the batch, in minibatches of `rows` samples of similar length. Entropy, gradient norm."""
-    import torch
-
     optimizer.zero_grad()
     total = sum(sum(sample.chosen) for sample in batch)
     entropy = 0.0
@@ -89,9 +68,7 @@ def update(model, optimizer, batch: list[Sample], rows: int = 8) -> tuple[float,
     return entropy, norm
 
 
-def save(model, folder: Path) -> None:
-    from safetensors.torch import save_file
-
+def save(model: Any, folder: Path) -> None:
     weights = {name: p.detach().bfloat16().contiguous() for name, p in model.named_parameters()}
     save_file(weights, folder / "model.safetensors.new", metadata={"format": "pt"})
     os.rename(folder / "model.safetensors.new", folder / "model.safetensors")

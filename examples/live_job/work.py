@@ -1,7 +1,7 @@
 """What the job learns: prompts, what makes an answer good, and how all of it drifts in the course of a run.
 
-An answer is good if at least `need` of its last characters are the letter e. Hard for random weights, easy to learn: the
-solve rate rises and saturates by itself. What drifts by schedule: long prompts with short answers turn into short
+An answer is good if at least `need` of its last characters are the letter e. Hard for random weights, easy to learn:
+the solve rate rises and saturates by itself. What drifts by schedule: long prompts with short answers turn into short
 prompts with long answers of several turns, as when a curriculum goes from reading to reasoning with tools.
 """
 
