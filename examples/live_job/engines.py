@@ -110,7 +110,7 @@ class Engines:
     # ---- more and fewer ----
 
     async def use(self, count: int) -> None:
-        """So many engines in use. EngineLostError where so many do not answer; then those are in use that were before."""
+        """So many engines in use. EngineLostError where they do not answer; then those are in use that were before."""
         before = self.used
         try:
             for engine in self.all:

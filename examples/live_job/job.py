@@ -58,7 +58,7 @@ class Config:
     """How long the mix of prompts takes from its first to its last state."""
     hold_at: float | None = None
     """For calibration: no drift, this state instead."""
-    learning_rate: float = 5e-4
+    learning_rate: float = 2e-3
     groups_per_batch: int = 4
     group_size: int = 4
     staleness_bound: int = 2

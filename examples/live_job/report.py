@@ -57,7 +57,7 @@ def _moves(journal: Path) -> Iterator[str]:
     ended = {e.decision.outcome.decision_id: e.decision.outcome for e in entries if e.decision.outcome is not None}
     for entry in entries:
         if entry.decision.action is Action.APPLY and entry.decision.changes is not None:
-            begun.setdefault(entry.decision.decision_id, (entry.at_s, entry.decision))
+            begun.setdefault(entry.decision.decision_id.split(".")[0], (entry.at_s, entry.decision))
     yield f"{len(entries)} ticks, {len(begun)} moves"
     for ident, (at_s, decision) in begun.items():
         outcome = ended.get(ident)

@@ -17,8 +17,6 @@ from transformers import Qwen2ForCausalLM
 from examples.live_job.batch import Done, Sample
 
 CLIP = 0.2
-EPOCHS = 2
-"""Passes over a batch: from the second on the clip matters."""
 
 
 def serve(pipe: Connection, folder: Path, threads: int, learning_rate: float) -> None:
@@ -36,8 +34,7 @@ def serve(pipe: Connection, folder: Path, threads: int, learning_rate: float) ->
             torch.set_num_threads(told)
             continue
         began = time.monotonic()
-        for _ in range(EPOCHS):
-            entropy, norm = update(model, optimizer, told)
+        entropy, norm = update(model, optimizer, told)
         trained = time.monotonic()
         save(model, folder)
         pipe.send(Done(trained - began, time.monotonic() - trained, entropy, norm))
