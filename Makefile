@@ -61,13 +61,21 @@ fuzz: $(STAMP) ## 100,000 mutated inputs through the whole library path (FUZZ_N=
 bench: warm ## times and memory of the command line and the event engine (BENCH_HUGE=1: more of both)
 	$(PY) -m benchmarks
 
-live: warm ## a real job on this machine's cores, vLLM engines and a torch trainer, under the controller (LIVE_MINUTES=10)
+live: warm ## a real job on CPU cores, vLLM engines and a torch trainer, under the controller (LIVE_MINUTES=10)
 	@sh examples/live_job/setup "$(LIVE_VENV)"
 	@$(PY) -m examples.live_job.live live/run --venv "$(LIVE_VENV)" --minutes $(LIVE_MINUTES)
 
-live-calibrate live-contest live-faults: warm ## the same job: the model against it, control against static settings, parts that fail
+live-calibrate: warm ## the same job: what the model says of settings that it has not seen, against what they then do
 	@sh examples/live_job/setup "$(LIVE_VENV)"
-	@$(PY) -m examples.live_job.$(@:live-%=%) live/$(@:live-%=%) --venv "$(LIVE_VENV)"
+	@$(PY) -m examples.live_job.calibrate live/calibrate --venv "$(LIVE_VENV)"
+
+live-contest: warm ## the same job: the controller against every static setting, each really run (an hour; resumable)
+	@sh examples/live_job/setup "$(LIVE_VENV)"
+	@$(PY) -m examples.live_job.contest live/contest --venv "$(LIVE_VENV)" --minutes $(LIVE_MINUTES)
+
+live-faults: warm ## the same job: engine, Prometheus, trainer and controller fail one after another
+	@sh examples/live_job/setup "$(LIVE_VENV)"
+	@$(PY) -m examples.live_job.faults live/faults --venv "$(LIVE_VENV)"
 
 check: $(STAMP) ## format, lint, strict types, import walls
 	$(PY) -m ruff format --check .

@@ -1,0 +1,110 @@
+"""What a real job said of itself (examples/live_job: real engines, a real trainer) is read and decided on as it was."""
+
+import re
+import shutil
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from policies.base import Verdict
+from policies.controller import tick
+from policies.diagnosis.verdict import diagnose
+from policies.estimators import estimate
+from policies.readings import of_one_setting
+from policies.state import State
+from simulators.plant import Mode
+from tests.servers import Asked, serving
+from tuner.charter import decoded, rules_of
+from tuner.ingest.reading import read
+from tuner.journal import Entry, Journal
+from tuner.live import LivePlant, source_at
+from tuner.loop import replayed
+
+DATA = Path(__file__).parents[2] / "data" / "live_job"
+NOW_S = 1.8e9
+
+
+@pytest.mark.parametrize(
+    ("log", "gpus_trainer", "verdict"),
+    [("trainer-limits", 1, Verdict.TRAINER_BOUND), ("engines-limit", 3, Verdict.GENERATION_BOUND)],
+)
+def test_a_real_job_s_own_log_tells_which_side_limits(log: str, gpus_trainer: int, verdict: Verdict) -> None:
+    """Both were made so: one slice of four for the trainer and short answers, one for the engines and long ones."""
+    reading = read([str(DATA / f"{log}.jsonl")])
+    knobs = replace(reading.setpoints, gpus_trainer=gpus_trainer, gpus_generator=4 - gpus_trainer)
+    topology = replace(reading.topology, mode=Mode.OVERLAPPED, gpus_total=4)
+    assert diagnose(topology, knobs, estimate(topology, knobs, reading.snapshot)).verdict is verdict
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> tuple[Journal, list[Entry]]:
+    """A copy: opening a journal may write."""
+    copy = tmp_path / "recorded.journal"
+    shutil.copy(DATA / "controlled.journal", copy)
+    journal = Journal(copy)
+    with closing(journal):
+        return journal, list(journal.entries())
+
+
+def test_decisions_on_a_real_job_s_observations_are_the_same_again(tmp_path: Path) -> None:
+    """Anew by today's law, through a journal on disk and back: byte for byte."""
+    copy = tmp_path / "recorded.journal"
+    shutil.copy(DATA / "controlled.journal", copy)
+    with closing(Journal(copy)) as journal:
+        rules, recorded = rules_of(decoded(journal.charter() or "")), list(journal.entries())
+    state = State()
+    with closing(Journal(tmp_path / "anew.journal")) as anew:
+        for entry in recorded:
+            state, decision = tick(rules, state, entry.seen, entry.commands, entry.at_s)
+            anew.commit(Entry(entry.at_s, entry.seen, entry.commands, state, decision))
+        entries = list(anew.entries())
+    assert len(entries) > 10
+    assert list(replayed(rules, entries, State())) == []
+
+
+def test_the_engines_of_a_real_job_are_seen_step_by_step(recorded: tuple[Journal, list[Entry]]) -> None:
+    """Through Prometheus the trainer's steps and the engines' scrapes come apart."""
+    _, entries = recorded
+    last = entries[-1].seen
+    steps = of_one_setting(last.snapshot)
+    assert {row.values["engines"] for row in steps} == {float(last.in_force.gpus_generator or 0)}
+    assert all(0.005 < row.values["tpot_s"] < 0.5 for row in steps)
+
+
+def test_a_real_prefill_and_decode_engine_are_read_as_what_they_compute() -> None:
+    """KV that came from the prefill engine is computed once: it counts there, and is no hit of the other one's cache.
+
+    From one page to the next 6 prompts of 630 tokens went through both: 512 of each came over in blocks.
+    """
+    pages = {name: [(DATA / f"{name}-{i}.prom").read_bytes() for i in (1, 2)] for name in ("prefill", "decode")}
+    asked: dict[str, int] = {}
+
+    def respond(request: Asked) -> bytes:
+        name = request.path.split("/")[1]
+        asked[name] = asked.get(name, 0) + 1
+        return pages[name][min(asked[name], 2) - 1]
+
+    with serving(respond) as server:
+        sources = [source_at(f"scrape+{server.url}/{name}/metrics") for name in pages]
+        with closing(LivePlant(sources, deadline_s=30.0)) as plant:
+            plant.observe(NOW_S)
+            seen = plant.observe(NOW_S + 10.0)
+    snapshot = seen.snapshot
+    assert snapshot.get("engines") == 2.0
+    computed = {name: _computed(pages[name]) for name in pages}
+    assert computed["decode"] < 0.3 * computed["prefill"]
+    assert snapshot.get("prompt_tokens_per_s") == pytest.approx(sum(computed.values()) / 10.0, rel=0.02)
+    assert (snapshot.get("prefix_hit_frac") or 0.0) < 0.05
+    made = sum(_grown(pages[name], r"vllm:generation_tokens_total\{") for name in pages)
+    assert snapshot.get("decode_tokens_per_s") == pytest.approx(made / 10.0, rel=0.02)
+
+
+def _computed(both: list[bytes]) -> float:
+    return _grown(both, r"vllm:prompt_tokens_by_source_total\{[^}]*local_compute")
+
+
+def _grown(both: list[bytes], metric: str) -> float:
+    first, second = (float(re.findall(rf"(?m)^{metric}.* (\S+)$", page.decode())[0]) for page in both)
+    return second - first
