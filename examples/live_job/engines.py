@@ -3,11 +3,14 @@
 import asyncio
 import json
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+
+from examples.live_job.slices import Slices
 
 CALL_S = 60.0
 """A request or an order that takes longer has failed."""
@@ -25,6 +28,7 @@ class Engine:
 
     name: str
     url: str
+    slices: Slices
     used: bool = False
     requests: int = 0
     """Under way."""
@@ -40,8 +44,8 @@ class Answer:
 class Engines:
     """All servers that run. Only those in use get requests, new weights and a place in Prometheus's list of targets."""
 
-    def __init__(self, urls: list[str], session: aiohttp.ClientSession, targets: Path) -> None:
-        self.all = [Engine(f"engine-{i}", url) for i, url in enumerate(urls)]
+    def __init__(self, engines: list[Engine], cores: float, session: aiohttp.ClientSession, targets: Path) -> None:
+        self.all, self._cores = engines, cores
         self._session, self._targets = session, targets
         self._changed = asyncio.Condition()
 
@@ -110,27 +114,34 @@ class Engines:
     # ---- more and fewer ----
 
     async def use(self, count: int) -> None:
-        """So many engines in use. EngineLostError where they do not answer; then those are in use that were before."""
-        before = self.used
-        try:
-            for engine in self.all:
-                if len(self.used) < count and not engine.used:
+        """So many engines in use, each with its slice. EngineLostError where too few answer: then none was added."""
+        before, lost = self.used, EngineLostError(f"there are only {len(self.all)} engines")
+        for engine in self.all:
+            if len(self.used) < count and not engine.used:
+                try:
+                    engine.slices.give(self._cores)
                     await self._reload(engine)
                     engine.used = True
-        except EngineLostError:
-            for engine in self.all:
-                engine.used = engine.used and engine in before
-            raise
-        leaving = self.used[count:]
+                except EngineLostError as error:
+                    engine.slices.give(0.0)
+                    lost = error
+        enough = len(self.used) >= count
+        await self._release(self.used[count:] if enough else [engine for engine in self.used if engine not in before])
+        if not enough:
+            raise lost
+
+    async def _release(self, leaving: list[Engine]) -> None:
+        """They finish what they have, for a while, and then hold no slice."""
         for engine in leaving:
             engine.used = False
         await self._told()
-        for _ in range(round(DRAIN_S / 0.05)):
-            if not any(engine.requests for engine in leaving):
-                return
+        until = time.monotonic() + DRAIN_S
+        while time.monotonic() < until and any(engine.requests for engine in leaving):
             await asyncio.sleep(0.05)
         for engine in leaving:
-            await self._post(engine, "/abort_requests", {})
+            if engine.requests:
+                await self._post(engine, "/abort_requests", {})
+            engine.slices.give(0.0)
 
     async def _out(self, engine: Engine) -> None:
         if engine.used:

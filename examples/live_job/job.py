@@ -33,8 +33,12 @@ from prometheus_client.core import GaugeMetricFamily
 
 from examples.live_job import work
 from examples.live_job.batch import Done, Sample
-from examples.live_job.engines import EngineLostError, Engines
+from examples.live_job.engines import Engine, EngineLostError, Engines
 from examples.live_job.slices import Slices
+
+
+SLOTS = 64
+"""Requests that an engine takes at once (its --max-num-seqs)."""
 
 
 @dataclass(frozen=True)
@@ -294,13 +298,15 @@ class Job:
     async def _turned(self, wanted: dict[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
         """Turns what it can. What is in force then, and why the rest is not."""
         refused = dict.fromkeys(wanted.keys() - self.in_force().keys(), "this job does not turn it")
-        per_engine = int(wanted.get("max_in_flight_per_engine", self.per_engine))
-        if 0 < per_engine <= 64:
-            self.per_engine = per_engine
-        else:
-            refused["max_in_flight_per_engine"] = "the engines take 1 to 64 at once"
         count = int(wanted.get("engines", wanted.get("gpus_generator", self.gpus_generator)))
         share = int(wanted.get("gpus_trainer", self.gpus_trainer))
+        per_engine = int(wanted.get("max_in_flight_per_engine", self.per_engine))
+        if "max_in_flight" in wanted:
+            per_engine = round(wanted["max_in_flight"] / max(1, count))
+        if 0 < per_engine <= SLOTS:
+            self.per_engine = per_engine
+        else:
+            refused |= {n: f"an engine takes 1 to {SLOTS} at once" for n in wanted if n.startswith("max_in_flight")}
         try:
             await self.share_out(share, count)
         except EngineLostError as error:
@@ -311,17 +317,17 @@ class Job:
 
     async def share_out(self, gpus_trainer: int, engines: int) -> None:
         """Who gives goes first, so that no slice is held twice."""
-        config = self.config
-        if not 1 <= engines <= len(self.engines.all) or gpus_trainer < 1:
-            raise EngineLostError(f"there are {len(self.engines.all)} engines, and both sides need at least one slice")
+        slices, cores = Slices(Path(self.config.trainer_group)), self.config.slice_cores
+        if engines < 1 or gpus_trainer < 1:
+            raise EngineLostError("both sides need at least one slice")
         if gpus_trainer < self.gpus_trainer:
-            Slices(Path(config.trainer_group)).give(gpus_trainer * config.slice_cores)
-        for group in config.engine_groups[:engines]:
-            Slices(Path(group)).give(config.slice_cores)
-        await self.engines.use(engines)
-        for engine, group in zip(self.engines.all, config.engine_groups, strict=True):
-            Slices(Path(group)).give(config.slice_cores if engine.used else 0.0)
-        Slices(Path(config.trainer_group)).give(gpus_trainer * config.slice_cores)
+            slices.give(gpus_trainer * cores)
+        try:
+            await self.engines.use(engines)
+        except EngineLostError:
+            slices.give(self.gpus_trainer * cores)
+            raise
+        slices.give(gpus_trainer * cores)
         self.gpus_trainer, self.gpus_generator = gpus_trainer, engines
 
     def in_force(self) -> dict[str, float]:
@@ -356,7 +362,14 @@ def _answered(pipe: Any, told: Any) -> Any:
 async def run(config: Config, pipe: Any) -> None:
     """Until SIGTERM or SIGINT."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-        job = Job(config, Engines(config.engines, session, config.folder / "engines.json"), pipe)
+        servers = [
+            Engine(f"engine-{i}", url, Slices(Path(group)))
+            for i, (url, group) in enumerate(zip(config.engines, config.engine_groups, strict=True))
+        ]
+        for server in servers:
+            server.slices.give(0.0)
+        engines = Engines(servers, config.slice_cores, session, config.folder / "engines.json")
+        job = Job(config, engines, pipe)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, job.stop.set)
         registry = CollectorRegistry()

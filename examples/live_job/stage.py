@@ -60,6 +60,7 @@ class Stage:
     gpus: int = 4
     slice_cores: float = 0.25
     stack: ExitStack = field(default_factory=ExitStack)
+    processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
     engine_ports: list[int] = field(default_factory=list)
     engine_processes: dict[int, "subprocess.Popen[bytes]"] = field(default_factory=dict)
     groups: list[Slices] = field(default_factory=list)
@@ -100,6 +101,7 @@ class Stage:
             start_new_session=True,
             preexec_fn=_die_with_parent,
         )
+        self.processes.append(process)
         self.stack.callback(stop, process)
         return process
 
@@ -192,15 +194,21 @@ class Stage:
 
 @contextmanager
 def staged(folder: Path, venv: Path, **more: Any) -> Iterator[Stage]:
-    """A stage. Left in any way, SIGTERM included, all that it started has ended."""
+    """A stage. Left in any way, SIGTERM and Ctrl-C included, all that it started has ended."""
     folder.mkdir(parents=True, exist_ok=True)
     stage = Stage(folder.absolute(), venv.absolute(), **more)
     before = signal.signal(signal.SIGTERM, _leave)
+    interrupted = signal.getsignal(signal.SIGINT)
     try:
-        with stage.stack:
-            yield stage
+        yield stage
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM):  # a second Ctrl-C would leave half of it running
+            signal.signal(number, signal.SIG_IGN)
+        for process in stage.processes:
+            _ask_to_end(process)
+        stage.stack.close()
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, interrupted)
 
 
 def _leave(number: int, frame: Any) -> None:
@@ -212,13 +220,17 @@ def _die_with_parent() -> None:
         LIBC.prctl(PDEATHSIG, signal.SIGTERM)
 
 
-def stop(process: "subprocess.Popen[bytes]") -> None:
-    """Asks it to end; after a while ends it and what it started."""
+def _ask_to_end(process: "subprocess.Popen[bytes]") -> None:
     if process.poll() is None:
         process.send_signal(signal.SIGCONT)
         process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_S)
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    """Asks it to end; after a while ends it and what it started."""
+    _ask_to_end(process)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(STOP_S)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
