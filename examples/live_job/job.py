@@ -36,7 +36,6 @@ from examples.live_job.batch import Done, Sample
 from examples.live_job.engines import Engine, EngineLostError, Engines
 from examples.live_job.slices import Slices
 
-
 SLOTS = 64
 """Requests that an engine takes at once (its --max-num-seqs)."""
 
