@@ -127,6 +127,7 @@ class Stage:
             self.start_engine(i, model)
         for i in range(self.engines):
             self.await_engine(i)
+            self.warm_up(i)
 
     def start_engine(self, i: int, model: Path, more: Sequence[str] = ()) -> None:
         command = [self.python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
@@ -153,6 +154,14 @@ class Stage:
         process = self.engine_processes[i]
         await_url(f"http://127.0.0.1:{self.engine_ports[i]}/health", ENGINE_START_S, process, self.folder)
 
+    def warm_up(self, i: int) -> None:
+        """The first requests of an engine take many times as long as all others: they are not the job's."""
+        body = {"model": "tiny", "prompt": [[1 + n] * 200 for n in range(16)], "max_tokens": 32, "ignore_eos": True}
+        url = f"http://127.0.0.1:{self.engine_ports[i]}/v1/completions"
+        asked = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+        with urllib.request.urlopen(asked, timeout=ENGINE_START_S) as answer:
+            answer.read()
+
     def start_job(self, name: str, settings: Settings, **more: Any) -> tuple["subprocess.Popen[bytes]", Path, int]:
         """The job on these engines, in a folder of its own; `more`: other fields of job.Config."""
         folder = self.folder / name
@@ -174,7 +183,9 @@ class Stage:
         self.host.add(process.pid)
         return process, folder, port
 
-    def start_prometheus(self, job: Path, metrics_port: int, port: int | None = None) -> tuple[Any, str]:
+    def start_prometheus(
+        self, job: Path, metrics_port: int, port: int | None = None
+    ) -> "tuple[subprocess.Popen[bytes], str]":
         """A real server that scrapes the job and those of its engines that are in use."""
         port = port or free_ports(1)[0]
         config = {

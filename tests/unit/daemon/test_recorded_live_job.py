@@ -33,7 +33,7 @@ NOW_S = 1.8e9
 def test_a_real_job_s_own_log_tells_which_side_limits(log: str, gpus_trainer: int, verdict: Verdict) -> None:
     """Both were made so: one slice of four for the trainer and short answers, one for the engines and long ones."""
     reading = read([str(DATA / f"{log}.jsonl")])
-    knobs = replace(reading.setpoints, gpus_trainer=gpus_trainer, gpus_generator=4 - gpus_trainer)
+    knobs = replace(reading.setpoints, gpus_trainer=gpus_trainer, gpus_generator=4 - gpus_trainer, overlap=True)
     topology = replace(reading.topology, mode=Mode.OVERLAPPED, gpus_total=4)
     assert diagnose(topology, knobs, estimate(topology, knobs, reading.snapshot)).verdict is verdict
 
