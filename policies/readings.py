@@ -61,10 +61,13 @@ def kept_rows(snapshot: Snapshot, since_s: float | None = None, until_s: float |
 
 
 def of_one_setting(snapshot: Snapshot) -> list[Row]:
-    """The newest steps that ran on the same number of engines: neither a move nor a lost node among them."""
+    """The newest steps that ran on the same number of engines: neither a move nor a lost node among them.
+
+    Steps from before the first scrape in view are of an unknown number, and left in.
+    """
     rows = with_engines(kept_rows(snapshot), snapshot.engine_rows)
     last = rows[-1].values.get("engines") if rows else None
-    different = [i for i, row in enumerate(rows) if row.values.get("engines") != last]
+    different = [i for i, row in enumerate(rows) if row.values.get("engines", last) != last]
     return rows[different[-1] + 1 :] if different else rows
 
 

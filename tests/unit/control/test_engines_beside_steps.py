@@ -45,6 +45,12 @@ def test_steps_before_and_in_a_move_do_not_speak_for_the_setting_after_it() -> N
     assert [row.step for row in kept] == [6, 7, 8, 9, 10]
 
 
+def test_steps_from_before_the_first_scrape_in_view_still_speak() -> None:
+    """Scrapes are kept for a quarter of an hour or so: of long steps that is two or three."""
+    scrapes = [scrape(15.0 * i, engines=2.0) for i in range(60, 81)]
+    assert len(of_one_setting(assemble([step(n) for n in range(1, 11)], scrapes))) == 10
+
+
 @pytest.mark.parametrize("slower", [0.8, 1.0, 1.5])
 def test_the_engines_of_a_live_job_are_followed(slower: float) -> None:
     """Their seconds per token stand in their own scrapes only; the trainer limits, so what is delivered hides them."""
