@@ -118,7 +118,7 @@ class Job:
         self.began = time.monotonic()
         self.counts = dict.fromkeys(("dispatched", "dropped_stale", "filtered_zero_adv", "filtered_groups"), 0.0)
         self.finished: list[Rollout] = []
-        self.gated_s, self.gate_at = 0.0, time.monotonic()
+        self.gated_s, self.in_flight_area, self.gate_at = 0.0, 0.0, time.monotonic()
         self.gauges = Gauges()
         self.control = ControlFile(str(config.folder / "control.json"))
         self.move: asyncio.Task[tuple[dict[str, float], dict[str, str]]] | None = None
@@ -188,8 +188,9 @@ class Job:
         return rollout
 
     def _clock_gate(self) -> None:
-        """Adds up the share of places in flight that stand empty because the trainer is behind."""
+        """Adds up what is in flight, and the share of its places that stand empty because the trainer is behind."""
         now = time.monotonic()
+        self.in_flight_area += (now - self.gate_at) * self.in_flight
         if self.open_groups >= self.groups_most:
             self.gated_s += (now - self.gate_at) * max(0.0, 1.0 - self.in_flight / self.limit)
         self.gate_at = now
@@ -242,6 +243,7 @@ class Job:
 
     def told(self, times: dict[str, float], batch: list[Group], done: Done) -> None:
         """One step under the neutral names: a line of JSONL, and the gauges of /metrics."""
+        self._clock_gate()
         trained = [rollout for group in batch for rollout in group.rollouts]
         answers = sorted(sum(rollout.chosen) for rollout in trained)
         seconds = sorted(rollout.seconds for rollout in self.finished) or [0.0]
@@ -253,7 +255,7 @@ class Job:
             "batch_rollouts": len(trained),
             "accepted": len(trained),
             "queue_depth": len(self.buffer) * self.config.group_size,
-            "inflight_rollouts": self.in_flight,
+            "inflight_rollouts": self.in_flight_area / times["step_s"],
             "inflight_limit": self.limit,
             "staleness_mean": fmean(ages),
             "staleness_max": max(ages),
@@ -274,7 +276,7 @@ class Job:
             "grad_norm": done.grad_norm,
         }
         self.counts = dict.fromkeys(self.counts, 0.0)
-        self.finished, self.gated_s = [], 0.0
+        self.finished, self.gated_s, self.in_flight_area = [], 0.0, 0.0
         self.gauges.values = {"step": self.version, **values}
         line = {"step": self.version, "timestamp": time.time(), **{k: round(v, 5) for k, v in values.items()}}
         with (self.config.folder / "steps.jsonl").open("a") as file:

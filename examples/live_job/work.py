@@ -54,7 +54,7 @@ def mix_at(progress: float) -> Mix:
     p = min(1.0, max(0.0, progress))
 
     def between(a: float, b: float) -> float:
-        return a * (b / a) ** p
+        return a * math.pow(b / a, p)
 
     return Mix(
         between(FIRST.prompt_tokens, LAST.prompt_tokens),
