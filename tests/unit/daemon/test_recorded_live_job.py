@@ -16,7 +16,7 @@ from policies.readings import of_one_setting
 from policies.rules import Rules
 from policies.state import State
 from simulators.plant import Mode
-from tests.servers import Asked, serving
+from tests.servers import Respond, serving
 from tuner.charter import decoded, rules_of
 from tuner.ingest.reading import read
 from tuner.journal import Entry, Journal
@@ -75,32 +75,35 @@ def test_the_engines_of_a_real_job_are_seen_step_by_step(recorded: Recorded) -> 
     assert all(0.01 < values["tpot_s"] < 0.2 for values in steps)
 
 
-def test_a_real_prefill_and_decode_engine_are_read_as_what_they_compute() -> None:
+def test_a_real_prefill_and_decode_engine_are_read_as_what_they_compute(tmp_path: Path) -> None:
     """KV that came from the prefill engine is computed once: it counts there, and is no hit of the other one's cache.
 
-    From one page to the next 6 prompts of 630 tokens went through both: 512 of each came over in blocks.
+    From one page to the next 5 prompts of 630 tokens went through both: 512 of each came over in blocks.
     """
     pages = {name: [(DATA / f"{name}-{i}.prom").read_bytes() for i in (1, 2)] for name in ("prefill", "decode")}
-    asked: dict[str, int] = {}
-
-    def respond(request: Asked) -> bytes:
-        name = request.path.split("/")[1]
-        asked[name] = asked.get(name, 0) + 1
-        return pages[name][min(asked[name], 2) - 1]
-
-    with serving(respond) as server:
-        sources = [source_at(f"scrape+{server.url}/{name}/metrics") for name in pages]
-        with closing(LivePlant(sources, deadline_s=30.0)) as plant:
+    listed = tmp_path / "engines.txt"
+    with (
+        serving(one_after_the_other(pages["prefill"])) as first,
+        serving(one_after_the_other(pages["decode"])) as second,
+    ):
+        listed.write_text("".join(f"{server.url.removeprefix('http://')}\n" for server in (first, second)))
+        with closing(LivePlant([source_at(f"scrape+file:{listed}")], deadline_s=30.0)) as plant:
             plant.observe(NOW_S)
             seen = plant.observe(NOW_S + 10.0)
     snapshot = seen.snapshot
     assert snapshot.get("engines") == 2.0
     computed = {name: _computed(pages[name]) for name in pages}
-    assert computed["decode"] < 0.3 * computed["prefill"]
+    assert computed == {"prefill": 5 * 630.0, "decode": 5 * 118.0}
     assert snapshot.get("prompt_tokens_per_s") == pytest.approx(sum(computed.values()) / 10.0, rel=0.02)
     assert (snapshot.get("prefix_hit_frac") or 0.0) < 0.05
     made = sum(_grown(pages[name], r"vllm:generation_tokens_total\{") for name in pages)
     assert snapshot.get("decode_tokens_per_s") == pytest.approx(made / 10.0, rel=0.02)
+
+
+def one_after_the_other(pages: list[bytes]) -> Respond:
+    """The first page to whom asks first, the last to all others."""
+    left = list(pages)
+    return lambda _: left.pop(0) if len(left) > 1 else left[0]
 
 
 def _computed(both: list[bytes]) -> float:
