@@ -53,7 +53,6 @@ def played(stage: Stage, requests: int) -> int:
     stage.groups = [Slices.named(name) for name in (*ROLES, "alone")]
     for i, group in enumerate(stage.groups):
         stage.stack.callback(group.close)
-        group.give(stage.gpus * stage.slice_cores / 2.0)
         role = list(ROLES.values())[i : i + 1]
         stage.start_engine(i, model, transfer(role[0], stage.folder / "kv") if role else [])
     for i in range(3):

@@ -122,8 +122,7 @@ class Stage:
         self.host.give(HOST_CORES)
         for group in (self.host, *self.groups):
             self.stack.callback(group.close)
-        for i, group in enumerate(self.groups[:-1]):
-            group.give(self.gpus * self.slice_cores / self.engines)
+        for i in range(self.engines):
             self.start_engine(i, model)
         for i in range(self.engines):
             self.await_engine(i)
@@ -147,6 +146,7 @@ class Stage:
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "OMP_NUM_THREADS": "1",
         }
+        self.groups[i].give(self.gpus * self.slice_cores / self.engines)
         self.engine_processes[i] = self.start(f"engine-{i}", command, env)
         self.groups[i].add(self.engine_processes[i].pid)
 

@@ -66,3 +66,13 @@ def test_what_is_missing_is_said_with_its_remedy(tmp_path: Path, capsys: pytest.
     said = capsys.readouterr().err
     assert f"missing: the environment of the engines, {tmp_path / 'nowhere'}" in said
     assert "remedy:  run `make live`" in said
+
+
+def test_without_its_python_the_environment_is_not_made_and_the_remedy_is_said(tmp_path: Path) -> None:
+    command = ["sh", str(ROOT / "examples" / "live_job" / "setup"), str(tmp_path / "venv")]
+    env = {"PATH": "/usr/bin:/bin", "LIVE_PYTHON": str(tmp_path / "python3.11")}
+    made = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert made.returncode == 3
+    assert "live: missing: a complete Python 3.11" in made.stderr
+    assert "live: remedy:  install one" in made.stderr
+    assert not (tmp_path / "venv").exists()
