@@ -6,6 +6,9 @@ share of the machine that is one's own, that one's neighbour cannot have, and th
 """
 
 import os
+import signal
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +18,8 @@ LEAST_US = 1_000
 """The kernel's least quota; what has no slice keeps this, enough to answer /metrics now and then."""
 WEIGHT = 8
 """So many times an ordinary process's claim: a slice is there also where the machine is busy."""
+CLOSING_ROUNDS = 50
+"""Tenths of a second in which what was killed has left."""
 V1, V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
 
 
@@ -55,11 +60,18 @@ class Slices:
         (self.folder / "cpu.cfs_quota_us").write_text(str(quota))
 
     def close(self) -> None:
-        """Empty by then: its processes have ended."""
-        try:
-            self.folder.rmdir()
-        except OSError:
-            return
+        """Ends what is left in it, which was started by us or by what we started, and removes it."""
+        for _ in range(CLOSING_ROUNDS):
+            try:
+                self.folder.rmdir()
+                return
+            except FileNotFoundError:
+                return
+            except OSError:
+                for pid in (self.folder / "cgroup.procs").read_text().split():
+                    with suppress(ProcessLookupError):
+                        os.kill(int(pid), signal.SIGKILL)
+                time.sleep(0.1)
 
 
 def _own_v2() -> str:
