@@ -13,7 +13,7 @@ from math import exp, inf, log
 
 from policies.beliefs import EXPONENT_MEAN, Belief
 from policies.following import followed, mean_of, newest
-from policies.readings import ROWS_MIN, kept_rows, of_one_setting, row_rate
+from policies.readings import ROWS_MIN, of_one_setting, row_rate
 from policies.settings import missing_of, without
 from simulators.analytic import AnalyticModel
 from simulators.analytic.rollout import clipped_mean
@@ -78,7 +78,7 @@ class Fitted:
 
 def fit(job: Job, seen: Observation) -> Fitted | None:
     """The stated job brought to what the steps in view show; None without enough of them."""
-    rows = of_one_setting(kept_rows(seen.snapshot))[-ROWS:]
+    rows = of_one_setting(seen.snapshot)[-ROWS:]
     if len(rows) < ROWS_MIN:
         return None
     now = without(merged_known(job.setpoints, seen.in_force), missing_of(seen.in_force, seen.inventory))
