@@ -4,6 +4,8 @@ VENV    ?= .venv
 PYTHON  ?=
 WORKERS ?= auto
 FUZZ_N  ?= 100000
+LIVE_VENV ?= examples/live_job/.venv
+LIVE_MINUTES ?= 10
 DEMO_LOG ?= examples/prime-rl-saturated-curriculum.log
 
 PY      := $(VENV)/bin/python
@@ -15,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup warm demo test test-fast integration evaluate evaluate-quick evaluate-full fuzz bench check format docs readme lock build clean
+.PHONY: help setup warm demo test test-fast integration evaluate evaluate-quick evaluate-full fuzz bench live live-calibrate live-contest live-faults check format docs readme lock build clean
 
 help: ## list the targets
 	@printf 'usage: make TARGET [VENV=.venv] [PYTHON=python3.12]\n\n'
@@ -62,6 +64,22 @@ fuzz: $(STAMP) ## 100,000 mutated inputs through the whole library path (FUZZ_N=
 bench: warm ## times and memory of the command line and the event engine (BENCH_HUGE=1: more of both)
 	$(PY) -m benchmarks
 
+live: warm ## a real job on CPU cores, vLLM engines and a torch trainer, under the controller (LIVE_MINUTES=10)
+	@sh examples/live_job/setup "$(LIVE_VENV)"
+	@$(PY) -m examples.live_job.live live/run --venv "$(LIVE_VENV)" --minutes $(LIVE_MINUTES)
+
+live-calibrate: warm ## the same job: what the model says of settings that it has not seen, against what they then do
+	@sh examples/live_job/setup "$(LIVE_VENV)"
+	@$(PY) -m examples.live_job.calibrate live/calibrate --venv "$(LIVE_VENV)"
+
+live-contest: warm ## the same job: the controller against every static setting, each really run (an hour; resumable)
+	@sh examples/live_job/setup "$(LIVE_VENV)"
+	@$(PY) -m examples.live_job.contest live/contest --venv "$(LIVE_VENV)" --minutes $(LIVE_MINUTES)
+
+live-faults: warm ## the same job: engine, Prometheus, trainer and controller fail one after another
+	@sh examples/live_job/setup "$(LIVE_VENV)"
+	@$(PY) -m examples.live_job.faults live/faults --venv "$(LIVE_VENV)"
+
 check: $(STAMP) ## format, lint, strict types, import walls
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
@@ -91,6 +109,6 @@ build: $(STAMP) ## the wheel and the source archive, in dist/
 	$(PY) -m hatchling build --target sdist --target wheel
 
 clean: ## remove what the other targets made (the environment too)
-	rm -rf dist build demo evaluation fuzz-failures .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf dist build demo live evaluation fuzz-failures .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -rf "$(VENV)"
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -41,7 +41,7 @@ def tick(
     """One decision. The same rules, state, observation, commands and time give the same answer, in any process."""
     now_s = now_s if state.at_s is None else max(now_s, state.at_s)
     seen = aged(sane(seen), now_s)
-    state = replace(state, tick=state.tick + 1, at_s=now_s, stopped=False)
+    state = replace(state, tick=state.tick + 1, at_s=now_s, stopped=False, cursors=seen.cursors or state.cursors)
     state, notes = noticed(rules, state, seen, commands)
     state, decision = _decided(rules, state, seen)
     if not all(isfinite(v) for v in state.memory.values() if isinstance(v, float)):

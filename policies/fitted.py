@@ -84,7 +84,7 @@ def fit(job: Job, seen: Observation) -> Fitted | None:
     None while neither is seen.
     """
     steps = kept_rows(seen.snapshot)[-ROWS:]
-    rows = of_one_setting(steps)
+    rows = of_one_setting(seen.snapshot)[-ROWS:]
     at_work = rows or seen.snapshot.engine_rows[-RECENT:]
     if not at_work:
         return None

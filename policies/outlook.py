@@ -16,7 +16,7 @@ from math import log, sqrt
 from statistics import fmean, pstdev
 
 from policies.following import Wander, level_now, since_jump, wander
-from policies.readings import ROWS_MIN, kept_rows, of_one_setting
+from policies.readings import ROWS_MIN, of_one_setting
 from simulators.plant import Setpoints
 from simulators.signals import TINY
 from simulators.snapshot import Row, Snapshot
@@ -63,7 +63,7 @@ def at(points: tuple[tuple[float, float], ...], x: float) -> float:
 
 def to_come(snapshot: Snapshot, ahead_steps: float, share: float) -> Outlook:
     """What to reckon with over the next `ahead_steps`; `share` of a trend goes on."""
-    logs = [found for row in of_one_setting(kept_rows(snapshot)) if (found := _log_ratio(row)) is not None]
+    logs = [found for row in of_one_setting(snapshot) if (found := _log_ratio(row)) is not None]
     if len(logs) < ROWS_MIN:
         return Outlook()
     seen = wander(logs)

@@ -92,8 +92,8 @@ def realised_gain(before: Mapping[str, Level], after: Mapping[str, Level]) -> In
     doubt += UNKNOWN_DRIFT_FRAC if unit == "rollouts" else 0.0
     ratio = after[unit].mean / before[unit].mean * _owed_to_the_filter(before, after)
     error = sqrt(_relative(before[unit]) ** 2 + _relative(after[unit]) ** 2 + doubt**2)
-    half = CENTRAL_80 * error * ratio
-    return Interval(ratio - 1.0 - half, ratio - 1.0, ratio - 1.0 + half)
+    half = CENTRAL_80 * error  # of the logarithm: nothing loses more than all that it had
+    return Interval(ratio * exp(-half) - 1.0, ratio - 1.0, ratio * exp(half) - 1.0)
 
 
 def _owed_to_the_filter(before: Mapping[str, Level], after: Mapping[str, Level]) -> float:

@@ -1,5 +1,6 @@
 """What a snapshot's rows say to the loop: rates step by step, levels with their noise, readings for the beliefs."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -59,11 +60,40 @@ def kept_rows(snapshot: Snapshot, since_s: float | None = None, until_s: float |
     return [row for row in snapshot.rows if row.step not in dropped and _inside(row.time_s, since_s, until_s)]
 
 
-def of_one_setting(rows: Sequence[Row]) -> list[Row]:
-    """The newest steps that ran on the same number of engines: neither a move nor a lost node among them."""
+def of_one_setting(snapshot: Snapshot) -> list[Row]:
+    """The newest steps that ran on the same number of engines: neither a move nor a lost node among them.
+
+    Steps from before the first scrape in view are of an unknown number, and left in.
+    """
+    rows = with_engines(kept_rows(snapshot), snapshot.engine_rows)
     last = rows[-1].values.get("engines") if rows else None
-    different = [i for i, row in enumerate(rows) if row.values.get("engines") != last]
-    return list(rows[different[-1] + 1 :] if different else rows)
+    different = [i for i, row in enumerate(rows) if row.values.get("engines", last) != last]
+    return rows[different[-1] + 1 :] if different else rows
+
+
+def with_engines(rows: Sequence[Row], engine_rows: Sequence[Row]) -> list[Row]:
+    """The steps, each with what the engines said of themselves meanwhile: a trainer's own row does not hold it.
+
+    The mean of the scrapes within the step; of a step shorter than the scrapes are apart, the last one before its end.
+    # step of 3 s that ends at 60 s, scrapes at 57, 58, 59, 60 with 8, 10, 12, 14 running -> 12
+    """
+    scrapes = [(row.time_s, row.values) for row in engine_rows if row.time_s is not None]
+    times = [time_s for time_s, _ in scrapes]
+    found: list[Row] = []
+    for row in rows:
+        if row.time_s is None or not scrapes or "engines" in row.values:
+            found.append(row)
+            continue
+        end = bisect_right(times, row.time_s)
+        begin = bisect_right(times, row.time_s - row.values.get("step_s", 0.0))
+        meanwhile = [values for _, values in scrapes[max(0, min(begin, end - 1)) : end]]
+        found.append(replace(row, values={**_means(meanwhile), **row.values}))
+    return found
+
+
+def _means(many: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for values in many for name in values)
+    return {name: fmean(values[name] for values in many if name in values) for name in names}
 
 
 def _inside(time_s: float | None, since_s: float | None, until_s: float | None) -> bool:

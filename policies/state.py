@@ -89,4 +89,4 @@ class State:
     memory: Memory = field(default_factory=dict)
     """The policy's."""
     cursors: Mapping[str, str] = field(default_factory=dict)
-    """How far each source was read."""
+    """How far each source was read, by its name: a restart goes on from there."""

@@ -168,6 +168,8 @@ class Observation:
     in_force: Setpoints
     """The knobs as they are, not as they were ordered; each `None` where unknown."""
     inventory: Inventory = field(default_factory=Inventory)
+    cursors: Mapping[str, str] = field(default_factory=dict)
+    """How far each source was read for this look: whoever remembers it can go on from here."""
 
 
 @dataclass(frozen=True, slots=True)

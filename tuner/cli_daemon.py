@@ -15,6 +15,7 @@ COMMANDS = (
     ("pause", "Tell a running daemon to leave one knob, or all, alone."),
     ("resume", "Tell it to go on: pauses, freezes and alarms are over."),
     ("approve", "Say yes to the move that it asks for."),
+    ("mode", "Say how far it goes by itself: observe, advise, approve or auto."),
     ("doctor", "Before a run: do the sources answer, do names exist, are knobs legal, is the disk a local one?"),
     ("journal", "Export a daemon's journal: one line or row a tick."),
 )
@@ -35,8 +36,8 @@ Knob = Annotated[str | None, typer.Argument(metavar="KNOB", help="gpus_trainer, 
 
 def register(app: typer.Typer, texts: Mapping[str, str]) -> None:
     """Adds the daemon's commands."""
-    commands: tuple[Callable[..., int | None], ...] = (_run, _status, _pause, _resume, _approve, _doctor, _journal)
-    for (name, _), command in zip(COMMANDS, commands, strict=True):
+    talking: tuple[Callable[..., int | None], ...] = (_status, _pause, _resume, _approve, _mode)
+    for (name, _), command in zip(COMMANDS, (_run, *talking, _doctor, _journal), strict=True):
         app.command(name, help=texts[name], short_help=texts[name])(command)
 
 
@@ -89,6 +90,17 @@ def _approve(
     from tuner.commands import approve
 
     approve.run(ident, (job, url, token_file))
+
+
+def _mode(
+    mode: Annotated[str, typer.Argument(metavar="MODE", help="observe, advise, approve or auto.")],
+    job: MaybeJob = None,
+    url: Url = None,
+    token_file: Token = None,
+) -> None:
+    from tuner.commands import mode as command
+
+    command.run(mode, (job, url, token_file))
 
 
 def _doctor(job: Job, as_json: AsJson = False) -> int:

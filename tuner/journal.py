@@ -157,6 +157,11 @@ class Journal:
         row = self._file.execute("SELECT state, receipt FROM tick ORDER BY id DESC LIMIT 1").fetchone()
         return None if row is None else _resumed(*row)
 
+    def last_seen(self) -> Observation | None:
+        """What the last tick saw."""
+        row = self._file.execute("SELECT seen FROM tick ORDER BY id DESC LIMIT 1").fetchone()
+        return None if row is None else _SEEN.validate_json(zlib.decompress(row[0]))
+
     def size(self) -> int:
         """The number of the last tick; 0 in a new journal."""
         return int(self._file.execute("SELECT COALESCE(MAX(id), 0) FROM tick").fetchone()[0])

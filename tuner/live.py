@@ -1,5 +1,6 @@
 """LivePlant: a running job as a plant. Its feeds say how it does, its actuators what is in force and can be turned."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from tuner.actuators.base import Actuator
 from tuner.errors import ActuationError, ConfigError, ContractError
 from tuner.feeds.base import Cursor, Poll, Source
 from tuner.feeds.discovery import Options, source_of
+from tuner.ingest.continuing import continued
 from tuner.ingest.following import Follower, Stream, spoken
 from tuner.ingest.joining import Reading
 from tuner.ingest.merging import better
@@ -53,6 +55,14 @@ class Stated:
         return Setpoints()
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What the daemon before this one wrote down last."""
+
+    seen: Observation = field(default_factory=lambda: Observation(0.0, Snapshot({}), Setpoints()))
+    topology: Topology = field(default_factory=Topology)
+
+
 def source_at(text: str, framework: str = "auto", **given: Any) -> Source:
     """The live source that a SOURCE names; `given`: access, kind, match, as in feeds.discovery.Options.
 
@@ -72,13 +82,17 @@ class LivePlant:
         stated: Stated | None = None,
         framework: str = "auto",
         deadline_s: float = DEADLINE_S,
+        before: Before | None = None,
     ) -> None:
+        """`before`: its sources are read on, its rows stand before new ones, its facts hold until others are said."""
         self._sources = tuple(sources)
         self._actuators = tuple(actuators)
         self._stated = stated or Stated()
         self._follower = Follower(self._stated, framework)
         self._deadline_s = deadline_s
-        self._cursors: dict[int, Cursor] = {}
+        self._before = before or Before()
+        named = ((place, self._before.seen.cursors.get(source.feed.name)) for place, source in enumerate(self._sources))
+        self._cursors: dict[int, Cursor] = {place: json.loads(text) for place, text in named if text is not None}
         self._polls: dict[int, Future[Poll]] = {}
         """Under way, by the place of the source: one that hangs is not asked again meanwhile."""
         self._threads = ThreadPoolExecutor(max(1, len(self._sources)), thread_name_prefix="feed")
@@ -104,16 +118,23 @@ class LivePlant:
     @property
     def topology(self) -> Topology:
         """As stated, else as the job itself says."""
-        return self._reading.topology if self._reading is not None else self._stated.topology
+        said = self._reading.topology if self._reading is not None else self._stated.topology
+        return better(said, self._before.topology)
 
     def observe(self, now_s: float) -> Observation:
         self._listen(now_s)
         self._reading = self._follower.reading(now_s) or self._reading
         snapshot = self._reading.snapshot if self._reading is not None else Snapshot({})
+        snapshot = continued(self._before.seen.snapshot, snapshot, now_s)
         told = self._current()
         notes = (*snapshot.notes, *_troubles(self.feeds), *told.notes)
         there = _together(told.inventory, Inventory(syncing=self._follower.syncing))
-        return Observation(now_s, replace(snapshot, notes=notes), self._in_force(told), there)
+        return Observation(now_s, replace(snapshot, notes=notes), self._in_force(told), there, self._places())
+
+    def _places(self) -> Mapping[str, str]:
+        """Where each feed stands, as small JSON."""
+        held = ((self._sources[place].feed.name, cursor) for place, cursor in sorted(self._cursors.items()))
+        return {name: json.dumps(dict(cursor), sort_keys=True) for name, cursor in held if cursor}
 
     def _listen(self, now_s: float) -> None:
         """One poll of every feed, side by side; what they bring goes to the follower in the feeds' order."""
@@ -157,8 +178,9 @@ class LivePlant:
 
     def _in_force(self, told: "_Told") -> Setpoints:
         """Who knows best first: the hands on the knobs, the job's own configuration, the user's statement."""
-        configured = _plausible(self._reading) if self._reading is not None else Setpoints()
-        return better(better(told.settings, configured), self._stated.setpoints)
+        before = self._before.seen.in_force
+        configured = _plausible(self._reading) if self._reading is not None else before
+        return better(better(better(told.settings, configured), self._stated.setpoints), before)
 
     # ---- orders ----
 

@@ -5,7 +5,7 @@ import shutil
 import socket
 import sqlite3
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -31,9 +31,10 @@ from tuner.feeds.base import Source
 from tuner.feeds.http import Access
 from tuner.frameworks.registry import by_name
 from tuner.inbox import People
-from tuner.journal import Entry, Journal
+from tuner.ingest.reading import frameworks_named
+from tuner.journal import Entry, Journal, viewed
 from tuner.lease import remote_kind
-from tuner.live import DEADLINE_S, LivePlant, Stated, source_at
+from tuner.live import DEADLINE_S, Before, LivePlant, Stated, source_at
 from tuner.loop import PERIOD_S
 from tuner.version import VERSION
 
@@ -87,8 +88,11 @@ class Start:
     """What a person should know of it."""
 
 
-def live(job: JobFile, clock: Wakeable, stack: ExitStack) -> World:
-    """The running job behind a job file, looked at once. What was opened is closed with the stack."""
+def live(job: JobFile, clock: Wakeable, stack: ExitStack, before: Before | None = None) -> World:
+    """The running job behind a job file, looked at once. What was opened is closed with the stack.
+
+    `before`: what the daemon before this one wrote last; its sources are read on.
+    """
     if not job.source:
         raise ConfigError(
             "[[source]] is missing: name the logs, servers or engines to watch; `equipoise init` writes some"
@@ -98,11 +102,12 @@ def live(job: JobFile, clock: Wakeable, stack: ExitStack) -> World:
     framework = framework_of(job)
     deadline_s = min(DEADLINE_S, (job.policy.period_s or PERIOD_S) / 2.0)
     sources = [source_behind(told, framework) for told in job.source]
-    said = Stated(job.to_topology(), job.to_setpoints())
-    plant = LivePlant(sources, stated=said, framework=framework, deadline_s=deadline_s)
+    own = frameworks_named(framework)[0] if framework != "auto" else None
+    said = Stated(replace(job.to_topology(), framework=None if own is None else own.name), job.to_setpoints())
+    plant = LivePlant(sources, stated=said, framework=framework, deadline_s=deadline_s, before=before)
     stack.callback(plant.close)
     first = plant.observe(clock.now_s())
-    known = by_name(plant.topology.framework) if plant.topology.framework else None
+    known = own or (by_name(plant.topology.framework) if plant.topology.framework else None)
     site = Site(plant.topology, first.in_force, job.to_bounds(), known)
     plant.hand_over([make(told.kind, told.options(), site) for told in job.actuator])
     capabilities = tuple(c for actuator in plant.actuators for c in actuator.capabilities())
@@ -192,13 +197,22 @@ def started(setup: Setup, world: World, address: str) -> Start:
     elif charter.mode is not None and charter.mode != state.mode:
         notes.append(
             f"mode stays {state.mode}, as it was set since {charter.mode} was first asked for; "
-            "POST /api/v1/mode sets it, or a start with another --mode and one with this again"
+            "`equipoise mode` sets it, or a start with another --mode and one with this again"
         )
     if state.at_s is not None and state.at_s > now_s + setup.period_s:
         notes.append(f"the last tick is {state.at_s - now_s:.0f} s in the future: this machine's clock was set back")
     if state.mode is ControlMode.AUTO:
         refuse_auto_on_remote(setup.journal, charter.mode or state.mode)
     return Start(charter, state, journal, inbox, token, tuple(notes))
+
+
+def before_us(journal: Path) -> Before | None:
+    """What a journal ends with; None where there is nothing, or nothing that can be read: the start then says so."""
+    if not journal.is_file() or journal.stat().st_size == 0 or damage_of(journal):
+        return None
+    with closing(viewed(journal)) as pages:
+        seen, charter = pages.last_seen(), pages.charter()
+    return None if seen is None or charter is None else Before(seen, decoded(charter).topology)
 
 
 def refuse_auto_on_remote(journal: Path, mode: ControlMode, mounts: str | None = None) -> None:

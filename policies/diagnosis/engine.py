@@ -46,6 +46,7 @@ def engine_state(snapshot: Snapshot, setpoints: Setpoints) -> EngineState:
     # any   | any     | > 10 % computed twice -> kv-thrash
     # yes   | any     | grows, prefill flat   -> prefill-bound
     # yes   | >= 0.9  | -                     -> kv-bound
+    # yes   | less than one request is free   -> kv-bound
     # yes   | filling, what waits cannot fit  -> kv-bound, low confidence
     # yes   | < 0.9   | all just admitted     -> none: a ramp, not a state
     # yes   | < 0.9   | at its cap            -> concurrency-capped
@@ -70,7 +71,7 @@ def engine_state(snapshot: Snapshot, setpoints: Setpoints) -> EngineState:
             0.7,
             f"prompt throughput is flat at {rate:,.0f} tokens/s while the batch grows and {queued:.0f} wait",
         )
-    if queued > 0 and kv is not None and kv >= KV_FULL:
+    if queued > 0 and kv is not None and (kv >= KV_FULL or _last_to_fit(snapshot, running)):
         return _full_pool(snapshot, running, queued, kv)
     if queued > 0 and _will_not_fit(snapshot, running, queued, kv):
         fits = snapshot.get("requests_at_full_kv") or 0.0
@@ -92,6 +93,15 @@ def _full_pool(snapshot: Snapshot, running: float, queued: float, kv: float) -> 
     return EngineState(
         Verdict.KV_BOUND, 0.7, f"it is {kv:.0%} full with {running:.0f} requests while {queued:.0f} wait{tail}"
     )
+
+
+def _last_to_fit(snapshot: Snapshot, running: float) -> bool:
+    """True where the pool has no room for one more like those that run, and was full while some waited.
+
+    # five requests, each a sixth of the pool: 83 % in use, and the sixth goes in only to push another out
+    """
+    fits, pool = snapshot.get("requests_at_full_kv"), snapshot.series("kv_usage_frac")
+    return fits is not None and running + 1.0 > fits and max(pool, default=0.0) >= KV_FULL
 
 
 def _prefill_saturated(snapshot: Snapshot) -> bool:

@@ -34,6 +34,8 @@ def learning_health(snapshot: Snapshot) -> Health:
     findings = [f for f in (_truncation(snapshot), _zero_advantage(snapshot), _low_signal(snapshot)) if f]
     if collapse:
         return Health(Cause(Verdict.POLICY_COLLAPSE, 1.0, 0.0, collapse), tuple(findings))
+    if unfinished := _unfinished(snapshot):
+        return Health(Cause(Verdict.NO_SIGNAL, 1.0, 0.0, unfinished), tuple(findings))
     usable, reason = _usable(snapshot)
     if usable is not None and usable < USABLE_GROUPS_MIN:
         return Health(Cause(Verdict.NO_SIGNAL, 1.0 - usable, 0.0, reason), tuple(findings))
@@ -55,6 +57,14 @@ def _collapse(snapshot: Snapshot) -> str | None:
     if len(cut) >= 2 and cut[-1] >= RUNAWAY_TRUNCATION and cut[0] < LOW_SIGNAL:
         return f"rollouts cut at the length cap rose from {cut[0]:.0%} to {cut[-1]:.0%}"
     return _reward_fall(snapshot.series("reward_mean"))
+
+
+def _unfinished(snapshot: Snapshot) -> str | None:
+    """No answer ends, so all earn the same and nothing is learnt."""
+    norms, cut = snapshot.series("grad_norm"), snapshot.series("truncated_frac")
+    if not norms or not cut or norms[-1] != 0.0 or cut[-1] < RUNAWAY_TRUNCATION:
+        return None
+    return f"{cut[-1]:.0%} of the rollouts are cut at the length cap and the gradient norm is exactly 0"
 
 
 def _reward_fall(rewards: list[float]) -> str | None:

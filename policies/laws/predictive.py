@@ -60,8 +60,8 @@ class Predictive:
     """How often a gain must pay for its cost within the horizon."""
     misfit_frac: float = within(0.02, 0.005, 0.15)
     """What a model's ratio of the two rates is off by at another setting, beside the doubt of what it was fitted to."""
-    review_s: float = within(300.0, 60.0, 3600.0)
-    """Seconds between two reviews while nothing is wanted."""
+    review_s: float = within(300.0, 10.0, 3600.0)
+    """Seconds between two reviews while nothing is wanted; a few steps."""
     trend_share: float = within(0.5, 0.0, 1.0)
     """Share of a trend that is expected to go on."""
 

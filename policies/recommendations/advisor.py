@@ -7,10 +7,10 @@ from policies.allocation import split_curve
 from policies.base import Advice, Direction, Recommendation, SplitCurve, Verdict
 from policies.diagnosis import diagnose
 from policies.diagnosis.budget import wall_time_budget
-from policies.diagnosis.learning import TRUNCATION
+from policies.diagnosis.learning import RUNAWAY_TRUNCATION, TRUNCATION
 from policies.estimators import estimate
 from policies.prospects import Prospects, prospects_of
-from policies.recommendations.case import Case, Ranked
+from policies.recommendations.case import GAIN_MAX, Case, Ranked
 from policies.recommendations.curriculum import curriculum
 from policies.recommendations.engines import engines
 from policies.recommendations.environment import environment
@@ -81,6 +81,10 @@ def _candidates(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:
         yield from sides(case, curve)
 
 
+FIRST = 2.0 * GAIN_MAX
+"""Of an expected gain before all others: where no answer ends, no choice of tasks teaches."""
+
+
 def _mend_learning(case: Case) -> Iterator[Ranked]:
     yield from curriculum(case)
     cut = case.get("truncated_frac_last") or case.get("truncated_frac") or 0.0
@@ -91,8 +95,9 @@ def _mend_learning(case: Case) -> Iterator[Ranked]:
             f"{cut:.0%} of the rollouts end at the cap: raise it, or shorten the answers the reward asks for. Half an "
             "answer earns no reward, whatever the speed."
         )
+        none_ends = cut >= RUNAWAY_TRUNCATION
         yield Ranked(
-            cut,
+            FIRST if none_ends else cut,
             Recommendation(
                 "engine_settings",
                 Direction.UP,

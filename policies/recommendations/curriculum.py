@@ -8,6 +8,8 @@ from policies.recommendations.case import Case, Ranked, at_most
 
 USABLE_GOAL = 0.9
 """A good curriculum leaves this share of groups with advantage (AReaL's filter keeps solve rates .05-.95)."""
+NONE_USABLE = 0.01
+"""Of fewer useful groups than this nobody can say what other tasks would bring."""
 WORTH_FILTERING = 0.2
 """Below this share of useless groups the curriculum is not the lever."""
 
@@ -23,20 +25,23 @@ def curriculum(case: Case) -> Iterator[Ranked]:
     if known is None or 1.0 - known < WORTH_FILTERING:
         return
     answer = case.prospects.answer_of_curriculum(USABLE_GOAL) if usable is not None else None
-    gain = gain_of(answer) or at_most(USABLE_GOAL / max(known, 0.01) - 1.0)
+    gain = gain_of(answer) or at_most(USABLE_GOAL / max(known, NONE_USABLE) - 1.0)
     solved, reward = case.get("solved_all_frac"), case.get("reward_mean")
     easy = (solved is not None and solved > 0.5 * (1.0 - known)) or (reward is not None and 0.8 < reward <= 1.0)
     way = "harder tasks" if easy else "tasks sometimes solved"
     most = "At most " if usable is None else ""
+    cost = f"{most}{known:.0%} of the groups carry advantage ({1.0 - known:.0%} do not), so a useful batch costs "
     reason = (
-        f"{most}{known:.0%} of the groups carry advantage ({1.0 - known:.0%} do not), so a useful batch costs "
-        f"{1.0 / max(known, 0.01):.1f}x its generation, which no GPU buys back. Feed {way}, or drop solved prompts "
-        "before they are generated."
+        f"{cost}{1.0 / max(known, NONE_USABLE):.1f}x its generation, which no GPU buys back. "
+        f"Feed {way}, or drop solved prompts before they are generated."
     )
+    if known < NONE_USABLE:
+        reason = f"No group carries advantage: no step teaches. Feed {way}; their solve rates will show the gain."
+    told = gain if known >= NONE_USABLE else None
     risks = ("the data distribution changes",)
     yield Ranked(
         gain.mean,
-        Recommendation("curriculum_filter", Direction.ON, None, way, "", gain, reason, risks, data_changing=True),
+        Recommendation("curriculum_filter", Direction.ON, None, way, "", told, reason, risks, data_changing=True),
         answer,
     )
     if usable is None and low is not None:

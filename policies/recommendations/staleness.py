@@ -7,6 +7,8 @@ from policies.diagnosis.waiting import BALANCED_IDLE, BUSY_GENERATOR_IDLE
 from policies.recommendations.case import GAIN_MIN, Case, Ranked, at_most, freed, ranked
 from simulators.calibration import Answer
 
+LOSS_WORTH_IT = 0.01
+"""Fewer rollouts lost to age than this change nothing."""
 FRESH_BOUND = 1.0
 """A staleness bound under this keeps the generator from running ahead a single batch."""
 STEPS = (0.25, 0.5, 1.0)
@@ -19,10 +21,12 @@ def staleness(case: Case) -> Iterator[Ranked]:
     bound, dropped = case.setpoints.staleness_bound, case.get("dropped_stale")
     if case.serial or (bound is None and not dropped) or not _worth_a_look(case, bound):
         return
-    if bound is None or dropped:
+    if (lost := _share_lost(case, dropped or 0.0)) >= LOSS_WORTH_IT:
         told = "Rollouts are dropped as too old; a wider bound, or fewer in flight, keeps them."
         further = None if bound is None else bound + STEPS[-1]
-        yield _recommended(bound, further, at_most(freed(case.generator_frac)), told)
+        yield _recommended(bound, further, at_most(min(freed(lost), freed(case.generator_frac))), told)
+        return
+    if bound is None:
         return
     told = f"The generator may run only {bound:.3g} batches ahead, so it stops at every update and the trainer waits."
     modelled = least_enough(case, bound)
@@ -30,6 +34,12 @@ def staleness(case: Case) -> Iterator[Ranked]:
         yield _recommended(bound, *modelled, told, case.prospects.answer(staleness_bound=modelled[0]))
     elif case.prospects.calibration is None:
         yield _recommended(bound, bound + 0.5, at_most(freed(case.generator_frac)), told)
+
+
+def _share_lost(case: Case, dropped: float) -> float:
+    """Share of the rollouts that are dropped as too old; all, at most, where nobody says how many there are."""
+    whole = case.get("dispatched") or dropped + (case.get("batch_rollouts") or case.setpoints.batch_rollouts or 0.0)
+    return min(1.0, dropped / whole) if whole > 0.0 else 0.0
 
 
 def least_enough(case: Case, bound: float) -> tuple[float, Interval] | None:

@@ -11,10 +11,10 @@ import pytest
 from policies.control import Capability
 from policies.settings import values
 from simulators.plant import Inventory, Order, Outcome, Receipt, Setpoints, Status
-from tests.contracts.actuator_kit import Stage, assert_conforms
 from tests.unit.actuators.hooks import hook
 from tests.unit.actuators.sites import OPENRLHF, PLAIN, PRIME, SLIME, TRL, VERL, site_of
 from tuner.actuators.registry import make
+from tuner.kits.actuators import Stage, assert_conforms
 
 
 def test_the_dry_run_conforms() -> None:

@@ -12,7 +12,7 @@ from policies.laws.rate_balance import RateBalance
 from policies.laws.static import Static
 from policies.laws.threshold import Threshold
 from simulators.plant import Setpoints
-from tests.contracts.policy_kit import assert_conforms
+from tuner.kits.policies import assert_conforms
 
 LAWS = (Static(), Threshold(), RateBalance(), Lending(), Predictive())
 

@@ -12,10 +12,10 @@ from ray import serve
 from ray.cluster_utils import Cluster
 
 from simulators.plant import Mode, Order, Receipt, Setpoints, Status, Topology
-from tests.contracts.actuator_kit import Stage, assert_conforms
 from tuner.actuators.base import Actuator
 from tuner.actuators.registry import make
 from tuner.actuators.site import Site
+from tuner.kits.actuators import Stage, assert_conforms
 
 SITE = Site(Topology(mode=Mode.OVERLAPPED, gpus_total=16, gpus_per_engine=1))
 PORT = 18265

@@ -13,11 +13,11 @@ from ruamel.yaml import YAML
 from simulators.plant import Mode, Order, Receipt, Setpoints, Status, Topology
 from tests.apiserver.controllers import Controllers
 from tests.apiserver.server import ApiServer, Rule
-from tests.contracts.actuator_kit import Stage, assert_conforms
 from tuner.actuators.base import Actuator
 from tuner.actuators.registry import make
 from tuner.actuators.site import Site
 from tuner.errors import ConfigError
+from tuner.kits.actuators import Stage, assert_conforms
 
 pytest.importorskip("kubernetes", reason="the official client is an extra: pip install 'equipoise[kubernetes]'")
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from simulators.plant import Mode, Order, Receipt, Setpoints, Status, Topology
-from tests.contracts.actuator_kit import Stage, assert_conforms
 from tests.integration.engines import Engine
 from tuner.actuators.base import Actuator
 from tuner.actuators.registry import make
 from tuner.actuators.site import Site
+from tuner.kits.actuators import Stage, assert_conforms
 
 SITE = Site(Topology(mode=Mode.OVERLAPPED, gpus_total=128, gpus_per_engine=8))
 MODULES = {"smg": "smg.launch_router", "sglang-router": "sglang_router.launch_router"}

@@ -1,6 +1,8 @@
 """The daemon's page in a real browser: it stays fresh, asks nobody else, fits each screen, and says when it is old."""
 
 import shutil
+import subprocess
+import tarfile
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -47,6 +49,24 @@ def browser() -> Iterator[Any]:
         opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The script of axe-core, which knows the accessibility rules; from its package, never kept here."""
+    npm, folder = shutil.which("npm"), tmp_path_factory.mktemp("axe")
+    if npm is None:
+        pytest.skip("npm is not installed: it brings axe-core")
+    done = subprocess.run(
+        [npm, "pack", "--silent", "axe-core@4"], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    packages = list(folder.glob("axe-core-*.tgz"))
+    if not packages:
+        pytest.skip(f"the package registry gives no axe-core: {done.stderr.strip()[-200:]}")
+    with tarfile.open(packages[0]) as archive:
+        script = archive.extractfile("package/axe.min.js")
+        assert script is not None
+        return script.read().decode()
 
 
 @pytest.fixture
@@ -108,3 +128,16 @@ def test_without_script_it_tells_the_same(browser: Any, face: Face) -> None:
     assert page.locator("h1").text_content() == face.ask("/api/v1/status").json["headline"]
     assert not page.locator("#hold").is_visible()
     context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: Any, face: Face, axe: str, scheme: str) -> None:
+    page = browser.new_page(color_scheme=scheme)
+    page.goto(face.url)
+    page.evaluate(axe)
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    assert len(found["passes"]) > 10, "it has looked"
+    serious = [v for v in found["violations"] if v["impact"] in ("serious", "critical")]
+    assert [(v["id"], v["help"], [n["target"] for n in v["nodes"]][:3]) for v in serious] == []
+    page.close()

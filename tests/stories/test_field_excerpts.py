@@ -89,3 +89,9 @@ def test_a_pretty_printed_record_of_a_hosted_service_gets_no_engine_setting() ->
     answer = answer_to("tinker-record.md")
     assert (answer["verdict"], figure(answer, "rollout_s")) == ("generation-bound", pytest.approx(213.1945617198944))
     assert "engine_settings" not in [knob for knob, _ in moves(answer)]
+
+
+def test_a_pool_without_room_for_one_more_is_full_though_a_seventh_is_free() -> None:
+    answer = answer_to("vllm-few-long.log")
+    assert (answer["verdict"], answer["recommendations"][0]["knob"]) == ("kv-bound", "kv_memory")
+    assert "max_in_flight" in [warning["knob"] for warning in answer["do_not"]]

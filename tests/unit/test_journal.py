@@ -20,6 +20,7 @@ from tests.unit.control.conftest import CAPABILITIES
 from tuner.errors import ConfigError
 from tuner.journal import APPLICATION_ID, MIGRATIONS, Journal, decoded_state, encoded_state
 from tuner.loop import NoInbox, Parts, replayed, run
+from tuner.wiring import Pruned
 
 RULES = Rules(RateBalance(), TOPOLOGY, capabilities=CAPABILITIES, gate=None, earn_auto=False)
 
@@ -156,6 +157,20 @@ def test_old_ticks_are_forgotten_and_the_state_is_not(journal: Journal) -> None:
     assert len(list(journal.entries())) == 10
     assert journal.last() == state
     assert list(replayed(RULES, journal.entries())) == []
+
+
+@pytest.mark.slow
+def test_a_pruned_journal_stops_growing(tmp_path: Path) -> None:
+    path, clock = tmp_path / "journal.db", VirtualClock()
+    opened = Journal(path)
+    parts = Parts(FluidPlant(), RULES, clock, Pruned(opened, keep_ticks=200), NoInbox())
+    state, sizes = State(mode=ControlMode.AUTO), list[int]()
+    for until_s in (30_000.0, 60_000.0):
+        state = run(parts, state, until_s)
+        sizes.append(sum(file.stat().st_size for file in tmp_path.iterdir()))
+    opened.close()
+    assert state.tick == 2000
+    assert sizes[1] <= 1.05 * sizes[0], "what is forgotten makes room for what comes"
 
 
 def test_the_exports_say_what_was_decided(journal: Journal) -> None:

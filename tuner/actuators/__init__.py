@@ -1,1 +1,1 @@
-"""Ways to turn a job's knobs: each one file, each with the same contract (tests/contracts/actuator_kit.py)."""
+"""Ways to turn a job's knobs: each one file, each with the same contract (tuner/kits/actuators.py)."""

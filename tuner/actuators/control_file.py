@@ -94,10 +94,18 @@ class _Letterbox:
 
     def _written(self, order: Order, now_s: float) -> Outcomes:
         letter = self._read(self._path)
-        wanted = merged(wire.setpoints(letter.get("setpoints")), order.setpoints)
+        wanted = merged(self._standing(letter), order.setpoints)
         if wanted != wire.setpoints(letter.get("setpoints")) or order.fencing_token != _count(letter, "fencing_token"):
             letter = self._write(wanted, order, _count(letter, "sequence") + 1)
         return self._answered(order, _count(letter, "sequence"), now_s)
+
+    def _standing(self, letter: Mapping[str, Any]) -> Setpoints:
+        """What the letter orders, less what the hook refused: else each later order would ask for that again."""
+        answer, ordered = self._read(self._answer), wire.setpoints(letter.get("setpoints"))
+        if _count(answer, "sequence") != _count(letter, "sequence") or not answer.get("refused"):
+            return ordered
+        there = values(wire.setpoints(answer.get("setpoints")))
+        return replace(ordered, **{name: there[name] for name in values(ordered) if name in there})
 
     def _answered(self, order: Order, sequence: int, now_s: float) -> Outcomes:
         """What the hook says of this letter; withdrawn where it has said nothing for too long."""

@@ -1,10 +1,12 @@
 """The contract's common half: a hand knows how to turn knobs, `Guarded` knows when it must not.
 
 order -> token older than one seen: refused | a knob that is illegal: the whole order is refused, nothing is touched
-      -> under way already: pending | in force already: applied | the rest goes to the hand
+      -> under way already: pending | in force already: applied | failed before: refused again, in the same words
+      -> the rest goes to the hand
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from policies.control import Capability
@@ -15,6 +17,14 @@ from tuner.actuators.site import Site
 from tuner.errors import ActuationError
 
 Outcomes = Mapping[str, Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What became of a decision that the world would not let come true: what it moved is back where it was."""
+
+    decision_id: str
+    why: str
 
 
 class Hand(Protocol):
@@ -33,8 +43,11 @@ class Hand(Protocol):
         """The largest fencing token that its own medium keeps (a file, an annotation); 0 where it keeps none."""
         ...
 
-    def pending(self, now_s: float) -> Setpoints:
-        """Under way, and not to be replaced before it ends; empty where a new order replaces what was."""
+    def pending(self, now_s: float) -> Setpoints | Failed:
+        """Under way, and not to be replaced before it ends; empty where a new order replaces what was.
+
+        A change that failed is told by the look that finds it so: Guarded refuses that decision from then on.
+        """
         ...
 
     def turn(self, order: Order, now_s: float) -> Outcomes:
@@ -50,6 +63,8 @@ class Guarded:
     def __init__(self, hand: Hand, site: Site) -> None:
         self._hand, self._site = hand, site
         self._token = 0
+        self._failed: Failed | None = None
+        """The last decision that failed."""
         self._closed = False
 
     @property
@@ -82,7 +97,7 @@ class Guarded:
             why = f"a newer writer (token {seen}) has this job; token {order.fencing_token} is refused"
             return _all(asked, Status.REFUSED, why)
         self._token = seen = order.fencing_token
-        under_way = values(self._hand.pending(now_s))
+        under_way = self._under_way(now_s)
         in_force = self._hand.current()
         knobs = tuple(c.knob for c in self._hand.capabilities())
         wrong = refusals(self._site, in_force, order.setpoints, knobs)
@@ -94,12 +109,21 @@ class Guarded:
             return {name: _beside(name, value, under_way, there) for name, value in asked.items()}
         return self._turned(order, in_force, now_s)
 
+    def _under_way(self, now_s: float) -> Mapping[str, object]:
+        found = self._hand.pending(now_s)
+        if isinstance(found, Setpoints):
+            return values(found)
+        self._failed = found
+        return {}
+
     def _turned(self, order: Order, in_force: Setpoints, now_s: float) -> Outcomes:
         asked, there = values(order.setpoints), values(in_force)
         fresh = {name: value for name, value in asked.items() if there.get(name) != value}
         outcomes = dict(_all(asked, Status.APPLIED, "in force already", now_s))
         if not fresh:
             return outcomes
+        if self._failed is not None and self._failed.decision_id == order.decision_id:
+            return outcomes | _all(fresh, Status.REFUSED, self._failed.why)
         return outcomes | dict(
             self._hand.turn(Order(Setpoints(**fresh), order.decision_id, order.fencing_token), now_s)
         )
@@ -118,7 +142,7 @@ def _busy(name: str, under_way: Mapping[str, object]) -> Outcome:
     return Outcome(Status.REFUSED, f"{name} has to wait: {moving} is still under way")
 
 
-def _all(asked: Mapping[str, object], status: Status, why: str, at_s: float | None = None) -> Outcomes:
+def _all(asked: Mapping[str, object], status: Status, why: str, at_s: float | None = None) -> dict[str, Outcome]:
     return dict.fromkeys(asked, Outcome(status, why, at_s))
 
 

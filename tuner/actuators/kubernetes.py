@@ -19,7 +19,7 @@ from policies.control import Capability
 from policies.settings import values
 from simulators.plant import Change, Inventory, Order, Setpoints, Status
 from tuner.actuators.base import Actuator
-from tuner.actuators.guarded import Guarded, Outcomes, alike
+from tuner.actuators.guarded import Failed, Guarded, Outcomes, alike
 from tuner.actuators.kube_api import ConflictError, KubeApi, Resource
 from tuner.actuators.kube_lease import Lease, Note
 from tuner.actuators.kube_targets import LEADER_WORKER_SETS, RAY_CLUSTERS, Scaled, Seen, Target, WorkerGroup
@@ -98,7 +98,7 @@ class _Replicas:
         holder = options.identity or socket.gethostname() or str(os.getpid())
         self._lease = Lease(api, options.namespace, f"equipoise-{options.name}", holder)
         self._now_s = 0.0
-        self._under_way = Setpoints()
+        self._under_way: Setpoints | Failed = Setpoints()
         """As the last look showed it: an API that does not answer for a moment has not ended the change."""
         self._wrote = ""
         """The decision that this process has written."""
@@ -127,17 +127,19 @@ class _Replicas:
         except ActuationError:
             return 0
 
-    def pending(self, now_s: float) -> Setpoints:
-        """The change under way, by the note at the lease: so a new daemon knows it too."""
+    def pending(self, now_s: float) -> Setpoints | Failed:
+        """The change under way, by the note at the lease: so a new daemon knows it too, and a failure as well."""
         self._now_s = now_s
         with suppress(ActuationError):
             self._under_way = self._looked_at(now_s)
         return self._under_way
 
-    def _looked_at(self, now_s: float) -> Setpoints:
+    def _looked_at(self, now_s: float) -> Setpoints | Failed:
         note = self._lease.note()
-        if note is None or note.failed:
+        if note is None:
             return Setpoints()
+        if note.failed:
+            return Failed(note.decision_id, note.failed)
         seen = self._target.look()
         if note.wanted != seen.wanted or seen.there == seen.wanted:
             return Setpoints()
@@ -153,9 +155,6 @@ class _Replicas:
             return alike(order, Status.REFUSED, str(error))
 
     def _turned(self, order: Order, now_s: float) -> Outcomes:
-        note = self._lease.note()
-        if note is not None and note.failed and note.decision_id == order.decision_id:
-            return alike(order, Status.REFUSED, note.failed)
         wanted, seen = self._wanted(order.setpoints), self._target.look()
         if wanted == seen.wanted:
             return alike(order, Status.PENDING, f"{wanted} replicas are set, {seen.there} are in force")
@@ -182,7 +181,7 @@ class _Replicas:
                 seen = again
         raise ActuationError(f"{self._options.name} changes faster than it can be written: {TRIES} conflicts")
 
-    def _given_up(self, note: Note, seen: Seen, now_s: float) -> Setpoints:
+    def _given_up(self, note: Note, seen: Seen, now_s: float) -> Failed:
         """Back to what was before, so that nothing is left hanging."""
         why = (
             f"{seen.there} of {note.wanted} replicas in force after {self._options.ready_timeout_s:.0f} s: "
@@ -190,7 +189,7 @@ class _Replicas:
         )
         self._lease.take(self._lease.token(), replace(note, failed=why), now_s)
         self._written(note.before, seen)
-        return Setpoints()
+        return Failed(note.decision_id, why)
 
     def _wanted(self, wish: Setpoints) -> int:
         told = values(wish)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from policies.control import Capability
 from simulators.plant import Change, Inventory, Order, Setpoints, Status
 from tuner.actuators.base import Actuator
-from tuner.actuators.guarded import Guarded, Outcomes, alike
+from tuner.actuators.guarded import Failed, Guarded, Outcomes, alike
 from tuner.actuators.site import GENERATOR, Site, capabilities
 from tuner.actuators.web import Web
 from tuner.errors import ActuationError, ConfigError
@@ -85,8 +85,6 @@ class _Serve:
         self._options, self._site, self._gpus = options, site, gpus_per_engine
         self._ray = Web(options.url, options.timeout_s, options.token_file)
         self._move: Move | None = None
-        self._failed: tuple[str, str] | None = None
-        """Decision and reason of the last move that failed."""
 
     @property
     def name(self) -> str:
@@ -113,32 +111,33 @@ class _Serve:
     def seen_token(self) -> int:
         return 0
 
-    def pending(self, now_s: float) -> Setpoints:
+    def pending(self, now_s: float) -> Setpoints | Failed:
         move = self._move
         if move is None:
             return Setpoints()
         try:
-            seen = self._look()
-            if seen.wanted != move.wanted:
-                self._ended(move, f"somebody else set the replicas to {seen.wanted}: two writers")
-            elif seen.in_force == move.wanted:
-                self._move = None
-            elif now_s - move.begun_s > self._options.ready_timeout_s:
-                self._set(move.before)
-                waited = (
-                    f"{seen.in_force} of {move.wanted} replicas in force after {self._options.ready_timeout_s:.0f} s"
-                )
-                self._ended(move, f"{waited}: scaled back to {move.before} {seen.fault}".rstrip())
+            outcome = self._outcome(move, now_s)
         except ActuationError:  # a node that is lost may take the dashboard's answer with it: look again
+            outcome = None
+        if outcome is None:
             return move.order.setpoints
-        return Setpoints() if self._move is None else move.order.setpoints
+        self._move = None
+        return Failed(move.order.decision_id, outcome) if outcome else Setpoints()
 
-    def _ended(self, move: Move, why: str) -> None:
-        self._move, self._failed = None, (move.order.decision_id, why)
+    def _outcome(self, move: Move, now_s: float) -> str | None:
+        """None: under way. Empty: done. Else what failed; what is only late is scaled back."""
+        seen = self._look()
+        if seen.wanted != move.wanted:
+            return f"somebody else set the replicas to {seen.wanted}: two writers"
+        if seen.in_force == move.wanted:
+            return ""
+        if now_s - move.begun_s <= self._options.ready_timeout_s:
+            return None
+        self._set(move.before)
+        waited = f"{seen.in_force} of {move.wanted} replicas in force after {self._options.ready_timeout_s:.0f} s"
+        return f"{waited}: scaled back to {move.before} {seen.fault}".rstrip()
 
     def turn(self, order: Order, now_s: float) -> Outcomes:
-        if self._failed is not None and self._failed[0] == order.decision_id:
-            return alike(order, Status.REFUSED, self._failed[1])
         try:
             wanted, seen = self._wanted(order.setpoints), self._look()
             self._demand_room(wanted, seen)

@@ -19,7 +19,7 @@ from policies.control import Capability
 from simulators.plant import Change, Inventory, Order, Setpoints, Status
 from tuner.actuators.base import Actuator
 from tuner.actuators.gateway import Gateway, Worker
-from tuner.actuators.guarded import Guarded, Outcomes, alike
+from tuner.actuators.guarded import Failed, Guarded, Outcomes, alike
 from tuner.actuators.site import GENERATOR, Site, capabilities
 from tuner.actuators.web import Web
 from tuner.errors import ActuationError, ConfigError
@@ -83,8 +83,6 @@ class _Router:
         self._router = Gateway(Web(options.url, options.timeout_s, options.token_file))
         self._engines = {url: Web(url, options.timeout_s) for url in self._set}
         self._move: Move | None = None
-        self._failed: tuple[str, str] | None = None
-        """Decision and reason of the last move that failed."""
 
     @property
     def name(self) -> str:
@@ -115,7 +113,7 @@ class _Router:
     def seen_token(self) -> int:
         return 0
 
-    def pending(self, now_s: float) -> Setpoints:
+    def pending(self, now_s: float) -> Setpoints | Failed:
         """The move under way; each look takes note of what has come of the router's jobs."""
         move = self._move
         if move is None:
@@ -127,13 +125,9 @@ class _Router:
         if failure is None:
             return move.order.setpoints
         self._move = None
-        if failure:
-            self._failed = (move.order.decision_id, failure)
-        return Setpoints()
+        return Failed(move.order.decision_id, failure) if failure else Setpoints()
 
     def turn(self, order: Order, now_s: float) -> Outcomes:
-        if self._failed is not None and self._failed[0] == order.decision_id:
-            return alike(order, Status.REFUSED, self._failed[1])
         try:
             self._move = self._begun(order, now_s)
         except ActuationError as error:

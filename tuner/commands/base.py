@@ -18,7 +18,7 @@ from simulators.event_model import is_warm
 from simulators.plant import Bounds
 from tuner import answers, ingest
 from tuner.errors import ConfigError
-from tuner.frameworks.registry import FRAMEWORKS
+from tuner.frameworks.registry import FRAMEWORKS, by_name
 from tuner.ingest.matching import NEUTRAL
 from tuner.report.answer import Material
 from tuner.report.progress import Progress
@@ -48,7 +48,7 @@ def read(ask: Ask) -> "tuple[ingest.Reading, JobFile | None]":
             "no SOURCE given: name a log, a metrics file or a folder, or [[source]] in a job file (--job)"
         )
     check_sources(paths)
-    framework = framework_named(ask.framework)
+    framework = framework_named(_own(config) if ask.framework == "auto" else ask.framework)
     with _progress(sys.stderr) as progress:
         reading = ingest.read(
             paths,
@@ -73,8 +73,14 @@ def _job_file(path: Path | None) -> "JobFile | None":
     stated = job.topology.framework or job.job.framework
     if stated is None:
         return job
-    topology = job.topology.model_copy(update={"framework": framework_named(stated, "job file: framework")})
-    return job.model_copy(update={"topology": topology})
+    known = by_name(stated)
+    name = framework_named(stated, "job file: framework") if known is None else known.name
+    return job.model_copy(update={"topology": job.topology.model_copy(update={"framework": name})})
+
+
+def _own(job: "JobFile | None") -> str:
+    """The user's own framework that a job file names; `auto` where it names one of ours, which the sources show too."""
+    return job.job.framework if job is not None and job.job.framework and ":" in job.job.framework else "auto"
 
 
 @contextmanager
@@ -102,7 +108,10 @@ def check_sources(paths: Iterable[str]) -> None:
 
 
 def framework_named(name: str, place: str = "--framework") -> str:
-    """The registered spelling of a framework's name (`prime-rl`, `Prime_RL`), or a ConfigError with the nearest."""
+    """The registered spelling of a framework's name (`prime-rl`, `Prime_RL`), or a ConfigError with the nearest. One's
+    own, `package.module:NAME`, stays as it is."""
+    if ":" in name:
+        return name
     known = {_folded(f.name): f.name for f in (*FRAMEWORKS, NEUTRAL)} | {"auto": "auto"}
     if _folded(name) in known:
         return known[_folded(name)]

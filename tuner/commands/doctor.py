@@ -87,7 +87,7 @@ def checked(path: Path) -> Checks:
         yield from _evidence(seen)
         yield from _guarded("policy", lambda: _policy(setup, world))
         yield from _knobs(world, seen, setup.job.to_bounds())
-        yield from _sandboxes(seen)
+        yield from _sandboxes(seen, setup.job.bounds.sandbox_starts_per_s_max)
 
 
 def _guarded(about: str, checks: Callable[[], Iterable[Check]]) -> Checks:
@@ -212,14 +212,36 @@ def _knobs(world: World, seen: Observation, bounds: Bounds) -> Checks:
         yield Check("topology", level, f"{len(splits)} legal splits of {topology.gpus_total or 'the known'} GPUs")
 
 
-def _sandboxes(seen: Observation) -> Checks:
-    """Live sandboxes and starts, where the job states or shows any."""
-    quota, cap, rates = seen.in_force.sandbox_quota, seen.in_force.max_in_flight, rate_series(seen.snapshot)
-    if quota is None and not any(name.startswith("sandbox") for name in seen.snapshot.signals):
+def _sandboxes(seen: Observation, starts_per_s: float | None) -> Checks:
+    """Live sandboxes and starts against what the provider allows, where the job states or shows any."""
+    quota, busy, rates = seen.in_force.sandbox_quota, _in_flight(seen), rate_series(seen.snapshot)
+    if (quota, starts_per_s) == (None, None) and not any(name.startswith("sandbox") for name in seen.snapshot.signals):
         return
-    if quota is not None and cap is not None:
-        level = Level.FAIL if cap > quota else Level.OK
-        yield Check("sandboxes", level, f"{cap} rollouts in flight at most, the provider allows {quota} live ones")
+    if quota is not None and busy is not None:
+        level = Level.FAIL if busy > quota else Level.OK
+        yield Check("sandboxes", level, f"{busy:.0f} rollouts in flight at most, the provider allows {quota} live ones")
+    elif quota is not None:
+        yield Check("sandboxes", Level.WARN, f"{quota} may live at once; state [setpoints] max_in_flight to compare")
     if rates:
-        rate = fmean(rates)
-        yield Check("sandboxes", Level.OK, f"{rate:.3g} rollouts/s: with one each, {3600 * rate:,.0f} starts an hour")
+        yield _starts(fmean(rates), starts_per_s)
+    elif starts_per_s is not None:
+        yield Check("sandboxes", Level.WARN, f"{starts_per_s:g} starts/s are allowed; no rate of rollouts is seen yet")
+
+
+def _in_flight(seen: Observation) -> float | None:
+    """The cap in force, else what is in flight now."""
+    return seen.in_force.max_in_flight or seen.snapshot.get("inflight_rollouts")
+
+
+def _starts(rate_per_s: float, allowed_per_s: float | None) -> Check:
+    """An hour of the job's rollouts with one sandbox each, by the clock of the provider's limit.
+
+    # 5.12/s: 18,432 starts; allowed 4/s -> 1.28 h: the job is slowed | allowed 8/s -> 0.64 h
+    """
+    starts = 3600.0 * rate_per_s
+    said = f"{rate_per_s:.3g} rollouts/s: with one each, {starts:,.0f} starts an hour"
+    if allowed_per_s is None:
+        return Check("sandboxes", Level.OK, f"{said}; state [bounds] sandbox_starts_per_s_max to compare")
+    takes_h = rate_per_s / allowed_per_s
+    told = f"{said}; at the {allowed_per_s:g}/s allowed they take {takes_h:.2f} h"
+    return Check("sandboxes", Level.FAIL if takes_h > 1.0 else Level.OK, told)

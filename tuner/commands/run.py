@@ -39,6 +39,7 @@ from tuner.wiring import (
     Start,
     Wakeable,
     World,
+    before_us,
     live,
     refuse_auto_on_remote,
     setup_of,
@@ -66,7 +67,7 @@ def run(wish: Wish) -> int:
         stack.callback(taken(setup.journal).close)
         clock = WallClock()
         stack.callback(clock.close)
-        world = live(setup.job, clock, stack)
+        world = live(setup.job, clock, stack, before_us(setup.journal))
         return once(setup, world, as_json=wish.json) if wish.once else serve(setup, world)
 
 

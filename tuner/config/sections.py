@@ -24,7 +24,7 @@ class JobSection(Section):
     name: str | None = Field(default=None, examples=["swe-agent-235b"])
     """A name for reports."""
     framework: str | None = Field(default=None, examples=["verl"])
-    """verl, slime, prime-rl, trl, ...; found from the logs where absent. `equipoise advise --help` lists them."""
+    """verl, slime, prime-rl, trl, ..., or your own as package.module:NAME; found from the logs where absent."""
     horizon_s: Seconds | None = Field(default=None, examples=[86400])
     """Seconds the job still has to run: a change must pay for itself inside them."""
 
@@ -33,7 +33,7 @@ class TopologySection(Section):
     """Facts of the job that no knob changes while it runs."""
 
     framework: str | None = Field(default=None, examples=["verl"])
-    """As [job] framework; one of the two is enough."""
+    """The same by its name; one of the two is enough."""
     mode: Mode | None = Field(default=None, examples=["overlapped"])
     """serial: phases one after another on the same GPUs; overlapped: generator and trainer at the same time on their
     own GPUs; engine: only an inference engine is known."""
@@ -149,6 +149,10 @@ class BoundsSection(Section):
     """Most GPUs the trainer may be given."""
     max_in_flight_max: Count | None = Field(default=None, examples=[2048])
     """Most rollouts in flight, e.g. what the sandbox provider allows."""
+    sandbox_starts_per_s_max: Annotated[FiniteFloat, BeforeValidator(not_bool), Field(gt=0)] | None = Field(
+        default=None, examples=[5.0]
+    )
+    """Sandbox starts a second that the provider allows; how many may live at once is [setpoints] sandbox_quota."""
     staleness_max: Number | None = Field(default=None, examples=[4])
     """Oldest rollouts, in versions, that you accept to train on."""
     kept_over_attempted_min: Annotated[FiniteFloat, BeforeValidator(not_bool), Field(gt=0, le=1)] | None = Field(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from stat import S_ISREG
@@ -11,7 +12,7 @@ from zlib import crc32
 
 from tuner.errors import SourceError
 from tuner.feeds.base import Cursor, Poll
-from tuner.records import Item, Record, Remark
+from tuner.records import Configuration, Item, Record, Remark
 from tuner.sources.base import Following, Format
 from tuner.sources.lines import CHUNK_BYTES, CONTROLS, LINE_CAP_BYTES
 from tuner.sources.opening import HEAD_BYTES
@@ -117,6 +118,8 @@ class Tail:
         self._formats = tuple(formats)
         self._forced = kind
         self._held: _Open | None = None
+        self._begun = False
+        """True once this process has read on from anywhere."""
         self._zone_s = 0.0
         self._written_s = 0.0
 
@@ -127,6 +130,7 @@ class Tail:
     def poll(self, cursor: Cursor, now_s: float, deadline_s: float) -> Poll:
         items: list[Item] = []
         failure = self._go_on(cursor, monotonic() + deadline_s, items)
+        self._begun = True
         place = self._held.place.cursor() if self._held is not None else cursor
         if self._held is not None and self._held.reading is None:
             self.close()
@@ -159,19 +163,38 @@ class Tail:
     def _opened(self, cursor: Cursor, items: list[Item]) -> _Open:
         """At the cursor where its file is still there and unchanged up to it, else at the beginning."""
         self.close()
-        if not S_ISREG(os.stat(self._path).st_mode):
-            raise SourceError(f"{self._path}: no regular file; a live source is a file that a job appends to")
-        file = os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0)
+        known = _placed(cursor)
+        path = self._path if known is None else self._path_of(known)
+        if not S_ISREG(os.stat(path).st_mode):
+            raise SourceError(f"{path}: no regular file; a live source is a file that a job appends to")
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0)
         status = os.fstat(file.fileno())
         held = _Open(file, _Place(status.st_dev, status.st_ino))
-        known = _placed(cursor)
         if known is None or (known.device, known.inode) != (status.st_dev, status.st_ino):
             return held
         if held.is_at(known):
+            items += self._settings(held, known)
             held.place = known
         else:
             items.append(self._restarted())
         return held
+
+    def _path_of(self, known: _Place) -> str:
+        """Where the file is now that we stood in: a rotation while nobody read gave it another name beside this one."""
+        if not self._is(self._path, known):
+            folder, name = os.path.split(self._path)
+            with suppress(OSError):
+                beside = (entry.path for entry in os.scandir(folder or ".") if entry.name.startswith(name))
+                return next((path for path in beside if self._is(path, known)), self._path)
+        return self._path
+
+    @staticmethod
+    def _is(path: str, known: _Place) -> bool:
+        try:
+            status = os.stat(path)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == (known.device, known.inode)
 
     def _restarted(self) -> Remark:
         detail = "the file was truncated and is read anew, as a restarted job writes it"
@@ -179,8 +202,18 @@ class Tail:
 
     def _rotated(self, held: _Open) -> bool:
         """True when another file has the path now."""
-        status = os.stat(self._path)
-        return (status.st_dev, status.st_ino) != (held.place.device, held.place.inode)
+        os.stat(self._path)
+        return not self._is(self._path, held.place)
+
+    def _settings(self, held: _Open, known: _Place) -> list[Item]:
+        """What the job said of its settings at the file's start: steps were read before, and are not read again."""
+        if self._begun:
+            return []
+        self._begun, until = True, min(known.offset, BEGINNING_BYTES)
+        held.file.seek(0)
+        data = held.file.read(until).rpartition(b"\n")[0]
+        said = self._reader(held).feed(data.translate(None, CONTROLS), 1)
+        return [item for item in said if isinstance(item, Configuration)]
 
     def _read_on(self, held: _Open, until: float, items: list[Item]) -> None:
         """Takes what is new, up to the last whole line."""

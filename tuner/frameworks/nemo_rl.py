@@ -249,7 +249,9 @@ FRAMEWORK = Framework(
         KnobKey("overlap", "grpo.async_grpo.enabled", Change.RESTART, data_changing=True),
         KnobKey("staleness_bound", "grpo.async_grpo.max_trajectory_age_steps", Change.RESTART, data_changing=True),
         KnobKey("in_flight_update", "grpo.async_grpo.in_flight_weight_updates", Change.RESTART, data_changing=True),
-        KnobKey("max_in_flight", "async_rl.max_inflight_prompts", Change.RESTART, note="counts prompts (groups)"),
+        KnobKey(
+            "max_in_flight", "async_rl.max_inflight_prompts", Change.RESTART, note="prompts; not in grpo.async_grpo"
+        ),
         KnobKey("group_size", "grpo.num_generations_per_prompt", Change.RESTART, data_changing=True),
         KnobKey("curriculum_filter", "grpo.use_dynamic_sampling", Change.RESTART, data_changing=True),
         KnobKey("oversampling_ratio", "grpo.batch_multiplier", Change.RESTART, data_changing=True),

@@ -41,6 +41,7 @@ ALIASES = (
     Alias("stats/time_waiting_for_data", "trainer_wait_s", counter=True),
     Alias("stats/samples_too_old_to_queue", "dropped_stale", counter=True, add=True),
     Alias("stats/samples_too_old_to_train", "dropped_stale", counter=True, add=True),
+    Alias("stats/samples", "batch_rollouts", counter=True),
     Alias("stats/grad_norm", "grad_norm"),
     Alias("throughput/samples_per_sec", "train_samples_per_s"),
     Alias("throughput/tokens_per_step", "tokens_total"),

@@ -51,7 +51,7 @@ ALIASES = (
 
 def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping[str, float]:
     """What slime implies: true starvation, generation against mere collection, lengths, groups without advantage."""
-    raw = record.values
+    raw = _with_both_halves(record.values)
     extra: dict[str, float] = {}
     if (busy := raw.get("perf/train_time")) is not None:
         extra["trainer_busy_s"] = max(0.0, busy - raw.get("perf/data_preprocess_time", 0.0))
@@ -64,6 +64,14 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
     if generation is not None and not raw.get("fully_async/queue_warm", 0.0) > 0.0:
         extra["rollout_s"] = generation  # with a warm queue the time is that of collecting, not of generating
     return extra | _lengths(raw) | _groups(raw)
+
+
+def _with_both_halves(raw: Mapping[str, float]) -> Mapping[str, float]:
+    """A step is its wait and its training: where only the step and the wait's share are told, both follow."""
+    step_s, share = raw.get("perf/step_time"), raw.get("perf/wait_time_ratio", -1.0)
+    if step_s is None or not 0.0 <= share <= 1.0 or not {"perf/train_time", "perf/train_wait_time"}.isdisjoint(raw):
+        return raw
+    return {**raw, "perf/train_wait_time": step_s * share, "perf/train_time": step_s * (1.0 - share)}
 
 
 def _lengths(raw: Mapping[str, float]) -> dict[str, float]:

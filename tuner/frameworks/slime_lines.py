@@ -15,6 +15,8 @@ _BAR = re.compile(r"Rollout generation:\s+100%\|[^|]*\|\s*(\d{1,9})/(\d{1,9})\s*
 
 PERF = ("perf/", "rollout/", "multi_turn/", "passrate/", "eval/")
 """How the keys of these dicts start: the same words before a number occur in other logs."""
+TIMING = "timing/"
+"""How some forks write `perf/`."""
 
 
 class SlimeLines:
@@ -35,7 +37,8 @@ class SlimeLines:
 
     def _dict(self, line: Line, step: int, text: str) -> Iterator[Item]:
         pairs = dict_numbers(text)
-        values = {key: number for key, number in pairs.values.items() if key.startswith(PERF)}
+        named = ((key.replace(TIMING, "perf/", key.startswith(TIMING)), n) for key, n in pairs.values.items())
+        values = {key: number for key, number in named if key.startswith(PERF)}
         if not values:
             return
         if "perf/rollout_time" in values and self._said_of in (None, step):

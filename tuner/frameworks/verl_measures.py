@@ -106,7 +106,7 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
     tokens = tokens_of_batch(raw)
     if tokens is not None:
         extra["tokens_total"] = tokens
-    if (mfu := raw.get("perf/mfu/actor", 0.0)) > 0.0:
+    if (mfu := raw.get("perf/mfu/actor", raw.get("mfu/actor", 0.0))) > 0.0:
         extra["mfu"] = mfu  # exactly 0 means that no peak is known for this GPU
     extra |= _rollouts(raw) | _latency(raw) | _fully_async(raw, _group_size(raw))
     extra |= _update_from_tokens(raw, tokens)
@@ -217,6 +217,6 @@ def _whole_step(raw: Mapping[str, float], found: Mapping[str, float], mode: Mode
 
 SIGNATURE = (
     *("timing_s/", "timing_per_token_ms/", "fully_async/", "global_seqlen/", "separate_async/", "actor/"),
-    *("response_length/", "perf/mfu/actor", "dynamic_resource/"),
+    *("response_length/", "perf/mfu/actor", "mfu/actor", "dynamic_resource/"),
 )
 """Keys that only verl and its forks write."""

@@ -199,6 +199,10 @@ HISTOGRAMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("request_output_tokens_mean", ("request_generation_tokens",)),
 )
 """Signal and the histograms whose mean it is, the best first: per token, then per finished request."""
+MEANS = tuple(
+    (signal, tuple((f"vllm:{name}_sum", f"vllm:{name}_count") for name in names)) for signal, names in HISTOGRAMS
+)
+"""The same by sum and count: asked for at every scrape of every engine."""
 
 
 def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping[str, float]:
@@ -210,8 +214,8 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
     extra: dict[str, float] = {}
     if not values:
         return extra
-    for signal, names in HISTOGRAMS:
-        means = (quotient(values, f"vllm:{name}_sum", f"vllm:{name}_count") for name in names)
+    for signal, names in MEANS:
+        means = (quotient(values, total, count) for total, count in names)
         mean = next((m for m in means if m is not None), None)
         if mean is not None:
             extra[signal] = mean

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from tuner.errors import ConfigError, SourceError
 from tuner.frameworks.base import Framework
-from tuner.frameworks.registry import FRAMEWORKS
+from tuner.frameworks.registry import FRAMEWORKS, by_name
 from tuner.ingest.collecting import Collector, Span
 from tuner.ingest.joining import Joiner, Reading, SourceRead
 from tuner.ingest.lately import duration_s
@@ -84,13 +84,13 @@ def _whole(text: str) -> int | None:
 
 
 def frameworks_named(framework: str) -> tuple[Framework, ...]:
-    """The forced framework beside all engines, or everything."""
+    """The forced framework, first, beside all engines; or everything."""
     if framework == "auto":
         return (*FRAMEWORKS, NEUTRAL)
-    chosen = tuple(f for f in (*FRAMEWORKS, NEUTRAL) if f.name == framework)
-    if not chosen:
+    chosen = NEUTRAL if framework == NEUTRAL.name else by_name(framework)
+    if chosen is None:
         raise ConfigError(f"--framework {framework}: unknown; known: auto, {', '.join(f.name for f in FRAMEWORKS)}")
-    return (*chosen, *(f for f in FRAMEWORKS if f.engine and f.name != framework))
+    return (chosen, *(f for f in FRAMEWORKS if f.engine and f is not chosen))
 
 
 def formats_of(frameworks: Sequence[Framework]) -> tuple[Format, ...]:

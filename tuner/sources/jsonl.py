@@ -13,6 +13,9 @@ from tuner.sources.lines import DOCUMENT_CAP_BYTES, Block, RawLine, head_text, l
 SAMPLE_LINES = 20
 """Lines looked at when the kind of a file is found."""
 
+COLUMNS_MIN = 2
+"""Columns of a table that is printed column by column."""
+
 _DECODER = json.JSONDecoder()
 _FAULTS = (ValueError, RecursionError)
 
@@ -51,7 +54,8 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
         row = _object(bare)
         if row is not None:
             tally.rows += 1
-            yield from record_of(row, f"{opened.origin}:{raw.number}")
+            place = f"{opened.origin}:{raw.number}"
+            yield from record_of(row, place) if tally.rows > 1 else records_of(row, place)
         elif not tally.rows and bare[0] in "[{" and not raw.cut and _opens_document(bare):
             yield from _document(opened, raw, lines)
             return
@@ -81,6 +85,29 @@ def record_of(row: Mapping[str, object], origin: str) -> Iterator[Record]:
     flat = flatten(row)
     if flat.values:
         yield Record(flat.values, flat.step, flat.time_s, flat.labels, origin=origin)
+
+
+def records_of(row: Mapping[str, object], origin: str) -> Iterator[Record]:
+    """The same of an object that may be a whole run, column by column."""
+    columns = _columns(row)
+    if columns is None:
+        yield from record_of(row, origin)
+        return
+    steps = sorted({step for column in columns.values() for step in column})
+    for step in steps:
+        held = {key: column[step] for key, column in columns.items() if step in column}
+        for record in record_of(held, origin):
+            yield Record(record.values, step, record.time_s, record.labels, origin=origin)
+
+
+def _columns(row: Mapping[str, object]) -> Mapping[str, Mapping[int, object]] | None:
+    """`{"time": {"1": 9.5, "2": 9.1}, ...}`, as a table writes itself, by column and step; None for others."""
+    if len(row) < COLUMNS_MIN or not all(isinstance(column, Mapping) and column for column in row.values()):
+        return None
+    tables = {key: column for key, column in row.items() if isinstance(column, Mapping)}
+    if not all(isinstance(step, str) and step.isascii() and step.isdigit() for c in tables.values() for step in c):
+        return None
+    return {key: {int(step[:18]): value for step, value in column.items()} for key, column in tables.items()}
 
 
 def decoded(text: str) -> Iterator[object]:
@@ -119,7 +146,7 @@ def _document(opened: Opened, first: RawLine, lines: Iterator[RawLine | Remark])
         for value in decoded(text):
             if isinstance(value, Mapping):
                 rows += 1
-                yield from record_of(value, f"{opened.origin}:{first.number}")
+                yield from records_of(value, f"{opened.origin}:{first.number}")
     except _FAULTS as fault:
         if not rows:
             raise SourceError(f"{opened.origin}:{first.number}: not a JSON document: {_short(fault)}") from None

@@ -61,6 +61,9 @@ def begun(storage: BaseStorage, name: str, definition: Mapping[str, Any], direct
         _demand_same(storage, name, definition)
         return False
     study.set_user_attr(DEFINITION, dict(definition))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        study.set_metric_names(list(definition.get("objectives", ["value"] * len(directions))))  # for dashboards
     return True
 
 

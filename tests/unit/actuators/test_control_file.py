@@ -55,6 +55,19 @@ def test_a_half_applied_order_says_which_knob_and_why(tmp_path: Path) -> None:
     assert receipt.status is Status.REFUSED
 
 
+def test_what_was_refused_is_not_asked_for_again_with_the_next_order(tmp_path: Path) -> None:
+    """Seen on a real job: the way back from a dead engine was refused for ever, as each order asked for it anew."""
+    actuator, job = letterbox(tmp_path), control(tmp_path)
+    job.acknowledge({"max_in_flight": 256, "oversampling_ratio": 1.0})
+    actuator.apply(ORDER, 0.0)
+    job.changed()
+    job.acknowledge({"oversampling_ratio": 1.5}, {"max_in_flight": "the engine is dead"})
+    actuator.apply(ORDER, 2.0)
+    assert job.changed() is None, "the same order again is no other letter"
+    actuator.apply(Order(Setpoints(oversampling_ratio=1.0), "d7.0b", 3), 4.0)
+    assert job.changed() == {"max_in_flight": 256, "oversampling_ratio": 1.0}
+
+
 def test_orders_add_up_so_that_a_restarted_job_takes_up_all_of_them(tmp_path: Path) -> None:
     actuator = letterbox(tmp_path)
     actuator.apply(Order(Setpoints(max_in_flight=512), "d1.1"), 0.0)

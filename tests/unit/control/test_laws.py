@@ -12,9 +12,9 @@ from policies.laws.static import Static
 from policies.laws.threshold import Threshold
 from policies.settings import SPLIT
 from simulators.snapshot import Signal
-from tests.contracts.policy_kit import view_of
 from tests.plants import START
 from tests.unit.control.conftest import known
+from tuner.kits.policies import view_of
 
 
 def with_signals(view: View, **signals: float) -> View:

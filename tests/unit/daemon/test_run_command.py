@@ -117,6 +117,9 @@ def test_run_serves_a_live_job_until_interrupted(folder: Path, equipoise: Comman
         assert "swe-agent: Generation is the bottleneck" in status.out
         refused = equipoise("pause", "--url", url[1])
         assert (refused.code, "needs the daemon's token" in refused.err) == (2, True)
+        wrong = equipoise("mode", "bold", "--job", "job.toml", "--url", url[1])
+        assert (wrong.code, "there are observe, advise, approve, auto" in wrong.err) == (2, True)
+        assert equipoise("mode", "approve", "--job", "job.toml", "--url", url[1]).code == 0
         taken = equipoise("pause", "--job", "job.toml", "--url", url[1])
         assert (taken.code, taken.err) == (0, "")
         page = urllib.request.urlopen(f"{url[1]}/").read().decode()
@@ -178,6 +181,17 @@ def test_a_doctor_names_all_that_is_wrong_at_once(folder: Path, equipoise: Comma
     checks = [(c["level"], c["about"]) for c in json.loads(done.out)["checks"]]
     assert {("fail", "source"), ("fail", "signals"), ("fail", "actuators"), ("fail", "sandboxes")} <= set(checks)
     assert ("warn", "server") in checks
+
+
+@pytest.mark.parametrize(("allowed", "level", "words"), [(4.0, "fail", "1.28 h"), (8.0, "ok", "0.64 h")])
+def test_a_doctor_says_what_an_hour_of_sandbox_starts_takes(
+    folder: Path, equipoise: Command, allowed: float, level: str, words: str
+) -> None:
+    (folder / "job.toml").write_text(f"{JOB}[bounds]\nsandbox_starts_per_s_max = {allowed}\n")
+    found = json.loads(equipoise("doctor", "--job", "job.toml", "--json").out)["checks"]
+    (starts,) = (c for c in found if c["about"] == "sandboxes")
+    assert starts["level"] == level
+    assert f"18,432 starts an hour; at the {allowed:g}/s allowed they take {words}" in starts["said"]
 
 
 def test_a_port_that_is_taken_is_said_so(folder: Path, equipoise: Command) -> None:

@@ -67,6 +67,12 @@ def read_console() -> Callable[..., Reading]:
 
 
 @pytest.fixture
+def data_path() -> Callable[[str], Path]:
+    """A path under tests/data, for the command itself."""
+    return DATA.joinpath
+
+
+@pytest.fixture
 def read_lines() -> Callable[..., Reading]:
     def read(framework: Framework, *texts: str, speaker: str | None = None, cut: bool = False) -> Reading:
         return feed(framework, [Line(text, n, speaker, cut=cut) for n, text in enumerate(texts, start=1)])

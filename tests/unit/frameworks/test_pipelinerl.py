@@ -26,6 +26,7 @@ def test_running_totals_are_marked_as_such():
     totals = {alias.key: alias.signal for alias in FRAMEWORK.aliases if alias.counter}
     assert totals == {
         "stats/time_waiting_for_data": "trainer_wait_s",
+        "stats/samples": "batch_rollouts",
         "stats/samples_too_old_to_queue": "dropped_stale",
         "stats/samples_too_old_to_train": "dropped_stale",
     }

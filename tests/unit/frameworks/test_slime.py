@@ -93,3 +93,15 @@ def test_megatrons_own_list_of_arguments_is_not_slimes(read_lines):
 )
 def test_the_mode_is_stated_or_shows_in_the_sum(config: dict[str, object], values: dict[str, float], mode: Mode):
     assert FRAMEWORK.mode(Observed(frozenset(values), config, values)) is mode
+
+
+def test_a_step_and_the_waits_share_of_it_are_both_halves(neutral):
+    told = {"perf/step_time": 40.0, "perf/wait_time_ratio": 0.9}
+    signals = neutral(FRAMEWORK, Record(told), Mode.OVERLAPPED)
+    assert (signals["trainer_wait_s"], signals["trainer_busy_s"]) == (pytest.approx(36.0), pytest.approx(4.0))
+    assert "trainer_wait_s" not in neutral(FRAMEWORK, Record(told | {"perf/train_time": 4.0}), Mode.OVERLAPPED)
+
+
+def test_forks_that_write_timing_for_perf_are_read(read_lines):
+    line = "train_metric_utils.py - perf 1: {'timing/train_wait_time': 10.0, 'timing/train_time': 10.0, 'other/x': 1}"
+    assert read_lines(FRAMEWORK, line).records[0].values == {"perf/train_wait_time": 10.0, "perf/train_time": 10.0}

@@ -83,3 +83,20 @@ def test_turns_on_one_gpu_pool_may_overlap_but_not_move(steps: Steps) -> None:
     assert overlap.gain_frac is not None
     assert overlap.gain_frac.high <= 100 / 60 - 1
     assert not {"gpus_trainer", "gpus_generator"} & knobs(advice)
+
+
+@pytest.mark.parametrize(("dropped", "told"), [(2, False), (200, True)])
+def test_a_wider_bound_gives_back_no_more_than_what_is_dropped(steps: Steps, dropped: float, told: bool) -> None:
+    job = steps(6, batch_rollouts=1024, dropped_stale=dropped, **STARVING)
+    found = [
+        r for r in advise(Topology(mode=Mode.OVERLAPPED), SPLIT, job).recommendations if r.knob == "staleness_bound"
+    ]
+    assert bool(found) is told
+    assert all(r.gain_frac is not None and r.gain_frac.high <= 2 * freed(dropped / (1024 + dropped)) for r in found)
+
+
+def test_where_no_answer_ends_the_cap_comes_before_the_tasks(steps: Steps) -> None:
+    job = steps(6, zero_adv_frac=1.0, truncated_frac=1.0, resp_len_max=128, **STARVING)
+    first, second, *_ = advise(Topology(mode=Mode.OVERLAPPED), SPLIT, job).recommendations
+    assert (first.knob, first.unit, second.knob) == ("engine_settings", "response tokens", "curriculum_filter")
+    assert second.gain_frac is None, "no useful group was seen: nobody knows what useful ones would bring"

@@ -51,6 +51,12 @@ def test_a_third_of_the_groups_must_carry_advantage(steps: Steps) -> None:
     assert verdict(learning_health(steps(3, zero_adv_frac=0.60))) is None
 
 
+def test_answers_that_never_end_and_teach_nothing_void_speed(steps: Steps) -> None:
+    assert verdict(learning_health(steps(1, truncated_frac=1.0, grad_norm=0.0))) is Verdict.NO_SIGNAL
+    assert verdict(learning_health(steps(1, truncated_frac=1.0, grad_norm=0.1))) is None
+    assert verdict(learning_health(steps(1, truncated_frac=0.5, grad_norm=0.0))) is None
+
+
 def test_a_rare_binary_reward_bounds_the_groups_that_can_teach(steps: Steps) -> None:
     rare = {"reward_mean": 0.011, "reward_min": 0, "reward_max": 1, "advantage_max": 1.789}
     health = learning_health(steps(3, **rare))

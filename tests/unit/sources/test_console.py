@@ -196,3 +196,16 @@ def test_one_pair_a_line_may_be_a_list_a_table_or_a_dict(opened: Make, shape: st
     (record,) = [item for item in console.read(opened(text), ()) if isinstance(item, Record)]
     assert record.values == pairs
     assert record.step is None
+
+
+def test_wide_punctuation_and_markdown_quotes_end_a_value(opened: Make) -> None:
+    log = "- step 2\uff1a`timing_s/step=153.001`\uff0c`timing_s/gen=21.307`\uff0c`perf/throughput=1886.8`\u3002\n"
+    (record,) = records(console.read(opened(log), ()))
+    assert record.values == {"timing_s/step": 153.001, "timing_s/gen": 21.307, "perf/throughput": 1886.8}
+    assert record.step == 2
+
+
+def test_a_dict_printed_over_lines_may_hold_its_numbers_as_texts(opened: Make) -> None:
+    log = "{'a/loss': '0.25',\n 'timing/step': '10.5000',\n 'trainer/epoch': 0}\n"
+    (record,) = records(console.read(opened(log), ()))
+    assert record.values == {"a/loss": 0.25, "timing/step": 10.5, "trainer/epoch": 0.0}

@@ -130,3 +130,20 @@ def test_two_interleaved_writers_come_through_in_file_order(case: Callable[[str]
     found = records(jsonl.read(case("A01_tinker_qwen3_4b_metrics.jsonl"), ()))
     assert len(found) == 135
     assert [r.step for r in found[:6]] == [0, 1, 2, 0, 1, 3]
+
+
+@pytest.mark.parametrize("indented", [False, True], ids=["on one line", "printed over lines"])
+def test_a_run_written_column_by_column_is_one_record_a_step(opened: Make, indented: bool) -> None:
+    columns = (
+        '{"train/reward": {"3": 0.5, "10": 0.6}, "timing/train/total_step_time": {"10": 90.0, "3": 100.0, "4": 1}}'
+    )
+    text = columns.replace("{", "{\n").replace(", ", ",\n") if indented else columns
+    found = records(jsonl.read(opened(text + "\n"), ()))
+    assert [record.step for record in found] == [3, 4, 10]
+    assert found[0].values == {"train/reward": 0.5, "timing/train/total_step_time": 100.0}
+    assert found[1].values == {"timing/train/total_step_time": 1.0}
+
+
+def test_objects_in_objects_that_count_nothing_are_one_record(opened: Make) -> None:
+    (record,) = records(jsonl.read(opened('{"timing": {"step": 9.0, "gen": 6.0}, "reward": {"mean": 0.5}}\n'), ()))
+    assert record.values == {"timing/step": 9.0, "timing/gen": 6.0, "reward/mean": 0.5}

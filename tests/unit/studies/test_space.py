@@ -126,7 +126,7 @@ def test_a_policys_parameters_are_its_fields_own_bounds() -> None:
     dimensions = {d.name: d for d in parameters_of(Predictive())}
     assert dimensions.keys() >= {"policy.gain_min_frac", "policy.review_s"}
     review = dimensions["policy.review_s"]
-    assert (review.low, review.high, review.log, review.now) == (60.0, 3600.0, True, 300.0)
+    assert (review.low, review.high, review.log, review.now) == (10.0, 3600.0, True, 300.0)
     assert not dimensions["policy.trend_share"].log
 
 

@@ -18,17 +18,19 @@ BLOCK_PAIRS_MIN = 2
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|NaN|-?inf|-?Infinity"
 _DICT_PAIR = re.compile(
     r"""(?P<quote>['"])(?P<key>[^'"\n]{1,200})(?P=quote)\s*:\s*(?:(?:np|numpy|torch|jnp)?\.?[a-z]+\d*\(\s*)?"""
-    rf"(?P<value>{_NUMBER}|True|False|true|false)(?=\s*[,}})]|$)"
+    rf"(?P<text>['\"]?)(?P<value>{_NUMBER}|True|False|true|false)(?P=text)(?=\s*[,}})]|$)"
 )
+"""A number may stand in quotes: some loggers round to text before they print."""
 _LIST_PAIR = re.compile(
-    rf"(?<![\w./@=:-])(?P<key>[A-Za-z_][\w./@-]{{0,120}})\s?[:=]\s?(?P<value>{_NUMBER})s?(?=$|[\s,;|)\]}}])"
+    rf"(?<![\w./@=:-])(?P<key>[A-Za-z_][\w./@-]{{0,120}})\s?[:=]\s?(?P<value>{_NUMBER})s?(?=$|[\s,;|)\]}}`\uff0c\uff1b\u3001\u3002])"
 )
+"""Wide commas, semicolons and stops end a value as narrow ones do; so does the quote of Markdown."""
 _RAW_VALUE = re.compile(rb"[:=]\s?(?:[-+]?[\d.]|nan|NaN|-?inf|-?Inf)")
 _RAW_PAIR = re.compile(rb"(?<![\w./@-])[A-Za-z_][\w./@-]*+\s?+" + _RAW_VALUE.pattern)
 """The start of a pair of a list, before the line is cleaned. Most lines lack the values, which are sooner sought."""
 _LONE_PAIR = re.compile(
-    r"\s*(?:[-*\u2022]\s{1,4}|\|\s{0,40})?[`'\"]?(?P<key>[A-Za-z_][\w.@-]{0,80}(?:/[\w.@()-]{1,80}){1,8})[`'\"]?"
-    rf"\s*(?:[:=|]\s*|\s)`?(?P<value>{_NUMBER})s?`?\s?,?\s*\|?\s*"
+    r"\s*(?:[-*\u2022]\s{1,4}|\|\s{0,40})?\{?[`'\"]?(?P<key>[A-Za-z_][\w.@-]{0,80}(?:/[\w.@()-]{1,80}){1,8})[`'\"]?"
+    rf"\s*(?:[:=|]\s*|\s)[`'\"]?(?P<value>{_NUMBER})s?[`'\"]?\s?,?\s*\|?\}}?\s*"
 )
 """Bare, an item of a list, a row of a table of two columns, or a line of a dict printed over several."""
 _WANDB_PAIR = re.compile(rf"\s*wandb:\s+(?P<key>[A-Za-z_][\w./@()-]{{0,200}})\s+(?P<value>{_NUMBER}|True|False)\s*")
@@ -38,7 +40,7 @@ _STEP_BEFORE = re.compile(
 """Not the end of a longer name (`timing_s/step`), nor the whole part of a measure."""
 _WORDS = {"True": 1.0, "true": 1.0, "False": 0.0, "false": 0.0}
 
-_LONE_PAIR_END = re.compile(rb"/[\w./@()-]+[`'\"]?(?: *:? +| *[=|] *|:(?=-?\d*\.\d))`?-?[\d.nNi]")
+_LONE_PAIR_END = re.compile(rb"/[\w./@()-]+[`'\"]?(?: *:? +| *[=|] *|:(?=-?\d*\.\d))[`'\"]?-?[\d.nNi]")
 LONE_PAIR_START = re.compile(rb"[^\x80-\xff]{0,80}?[A-Za-z][\w.@-]*" + _LONE_PAIR_END.pattern)
 """What a line with one pair looks like before it is cleaned; only short lines are asked, and for their end first."""
 

@@ -1,6 +1,6 @@
 """What every control law must keep, ours or a user's: `assert_conforms(MyPolicy())` in a test of your own.
 
-from tests.contracts.policy_kit import assert_conforms
+from tuner.kits.policies import assert_conforms
 
 def test_my_policy_conforms() -> None:
     assert_conforms(MyPolicy())

@@ -1,0 +1,61 @@
+"""What the live job learns, how it drifts, and what its report tells of a recorded run."""
+
+import shutil
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from examples.live_job import plots, report, work
+
+DATA = Path(__file__).parents[2] / "data" / "live_job"
+
+
+def test_the_mix_goes_from_its_first_to_its_last_state_and_stays_there() -> None:
+    first, last = work.mix_at(0.0), work.mix_at(1.0)
+    assert (first.prompt_tokens, last.answer_tokens) == (work.FIRST.prompt_tokens, work.LAST.answer_tokens)
+    assert work.mix_at(-1.0) == first
+    assert work.mix_at(7.0) == last
+    assert first.answer_tokens < work.mix_at(0.5).answer_tokens < last.answer_tokens
+
+
+def test_the_same_prompt_is_the_same_in_every_run() -> None:
+    mix = work.mix_at(0.3)
+    assert work.task_at(17, mix) == work.task_at(17, mix)
+    assert work.task_at(17, mix).prompt != work.task_at(18, mix).prompt
+
+
+@pytest.mark.parametrize("progress", [0.0, 0.5, 1.0])
+def test_tasks_are_on_average_what_the_mix_says(progress: float) -> None:
+    mix = work.mix_at(progress)
+    tasks = [work.task_at(n, mix) for n in range(600)]
+    limits = [work.answer_limit(task, member, 0) for task in tasks for member in range(4)]
+    assert fmean(task.turns for task in tasks) == pytest.approx(mix.turns, rel=0.1)
+    assert fmean(len(task.prompt) for task in tasks) == pytest.approx(mix.prompt_tokens, rel=0.1)
+    # The median is the mix's; sigma 0.5 makes the mean exp(0.125) times that.
+    assert fmean(limits) == pytest.approx(1.133 * mix.answer_tokens, rel=0.1)
+
+
+def test_only_the_end_of_an_answer_is_judged() -> None:
+    task = work.task_at(1, work.mix_at(0.0))
+    assert work.reward(task, "x" * 500 + "e" * 64) == 1.0
+    assert work.reward(task, "e" * 500 + "x" * 64) == 0.0
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    shutil.copy(DATA / "controlled.jsonl", tmp_path / "steps.jsonl")
+    shutil.copy(DATA / "controlled.journal", tmp_path / "equipoise.journal")
+    return tmp_path
+
+
+def test_the_report_tells_each_move_with_what_it_promised(run: Path) -> None:
+    told = report.told(run)
+    assert "38 ticks, 1 moves" in told
+    assert "2 : 2 GPUs: +51.7% (+22.6%..+61.4%) by the model" in told
+    assert "predicted +55.4% (+22.6%..+69.7%), realised unknown: not judged yet" in told
+
+
+def test_the_pictures_show_all_four(run: Path) -> None:
+    drawn = plots.document(run)
+    assert drawn.count("<polyline") == 2 + 2 + 3 + 1
