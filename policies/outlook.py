@@ -90,15 +90,19 @@ def _swing(logs: Sequence[float], seen: Wander) -> Outlook | None:
 
 
 def _trend(logs: Sequence[float], noise: float) -> float:
-    """Per step: the slope of the last steps (least squares), where it is beyond its noise and in both halves."""
-    last = logs[-TREND_STEPS:]
+    """Per step: the slope of the last steps (least squares), where it is beyond its noise and in both halves.
+
+    Of what went the other way just before nobody knows how long it goes on.
+    """
+    last, before = logs[-TREND_STEPS:], logs[-2 * TREND_STEPS : -TREND_STEPS]
     n = len(last)
     if n < TREND_STEPS:
         return 0.0
-    slope = _slope(last)
-    halves = (_slope(last[: n // 2]), _slope(last[n // 2 :]))
-    steady = all(half * slope > 0.0 for half in halves)
-    return slope if steady and abs(slope) > CLEAR * sqrt(12.0 * noise / n**3) else 0.0
+    slope, error = _slope(last), sqrt(12.0 * noise / n**3)
+    if abs(slope) < CLEAR * error or any(_slope(half) * slope <= 0.0 for half in (last[: n // 2], last[n // 2 :])):
+        return 0.0
+    turned = len(before) == TREND_STEPS and _slope(before) * slope < 0.0 and abs(_slope(before)) > error
+    return 0.0 if turned else slope
 
 
 def _slope(values: Sequence[float]) -> float:
