@@ -5,16 +5,20 @@ Every no-move forecast ("the rate in one settling time, if nothing is done") is 
   Raftery 2007): (high - low) + 2/alpha x (distance outside), alpha = 0.2, relative to the forecast;
 - **conformal scale**: the finite-sample 80 % quantile of |error| / half-width over the last forecasts. Intervals are
   multiplied by it, so that they cover 80 % whatever the reason they did not (Vovk; Lei et al. 2018);
-- **demotion**: when so few intervals hold that honest ones would do so in under 1 of 100 such histories, the controller
-  goes from acting to advising.
-# of 25 forecasts: 20 inside -> stays | 15 inside (P = 1.7 %) -> stays | 14 inside (P = 0.6 %) -> demoted
+- **demotion**: a bet of 1 against honesty, at the odds of intervals that hold as often as not, grows to DEMOTE_AT:
+
+      S = max(1, S) x (0.5 / 0.8 where one held, 0.5 / 0.2 where one missed)
+
+  As a test at each forecast for one in so many *histories* would demote everybody in the end, this one asks for the
+  run: honest intervals come to DEMOTE_AT once in that many forecasts at most (Shin, Ramdas and Rinaldo 2023).
+# S: 8 misses in a row 1,526 -> demoted | 7 misses 610 -> stays | of 31 every second one: about 1,000 | 4 of 5 hold: 1
 
 A **shadow** is a move that was not made (observe, advise). It was good when one settling time later, on rates measured
 since, the same move is still wanted, and the forecast for *no* move held. Enough good shadows of a knob unlock `auto`.
 """
 
 from dataclasses import dataclass, replace
-from math import ceil, comb, log
+from math import ceil, log
 
 from policies.base import Direction, Interval
 from policies.readings import level, rate_series
@@ -29,7 +33,9 @@ SCALE_MIN, SCALE_MAX = 0.5, 5.0
 """A scale outside says that something else is wrong."""
 SCALE_FORECASTS_MIN = 9
 """With fewer, the 80 % quantile of a finite sample is its maximum: no scale yet."""
-DEMOTE_BELOW_CHANCE = 0.01
+WRONG = 0.5
+"""Share of intervals that hold of a controller that should not act."""
+DEMOTE_AT = 1000.0
 SHADOWS_TO_UNLOCK = 5
 SHADOW_SHARE = 0.8
 """Share of good ones among the last shadows of a knob that unlocks it."""
@@ -139,16 +145,17 @@ def conformal_scale(card: Scorecard) -> float:
 def demoted(card: Scorecard) -> str | None:
     """Why the controller may only advise, after too many wrong forecasts; None while they are honest enough.
 
-    The newest half only, so that a scale that has learned is forgiven what it learned from.
+    What a scale has learned from is forgiven with the hits that follow.
     """
-    newest = card.held[-MEMORY // 2 :]
-    n, held = len(newest), sum(newest)
-    chance = sum(comb(n, k) * CENTRAL**k * (1.0 - CENTRAL) ** (n - k) for k in range(held + 1)) if n else 1.0
-    if chance >= DEMOTE_BELOW_CHANCE:
+    stake, since = 1.0, 0
+    for i, held in enumerate(card.held):
+        if stake <= 1.0:
+            stake, since = 1.0, i
+        stake *= WRONG / CENTRAL if held else (1.0 - WRONG) / (1.0 - CENTRAL)
+    if stake < DEMOTE_AT:
         return None
-    return (
-        f"only {held} of the last {n} forecasts held; honest 80 % intervals do worse once in {1.0 / chance:.0f} times"
-    )
+    n, held_n = len(card.held) - since, sum(card.held[since:])
+    return f"only {held_n} of the last {n} forecasts held; honest 80 % intervals come to this once in {stake:.0f}"
 
 
 def shadowed(card: Scorecard, shadow: Shadow) -> Scorecard:

@@ -52,7 +52,35 @@ def test_honest_intervals_hold_four_in_five_and_stay() -> None:
 def test_boasting_intervals_cost_the_right_to_act() -> None:
     why = demoted(history(50, 0.05, 0.01))
     assert why is not None
-    assert "of the last 25 forecasts held" in why
+    assert "forecasts held; honest 80 % intervals come to this once in" in why
+
+
+def test_the_worked_table_of_demotion() -> None:
+    def said(held: str) -> bool:
+        return demoted(Scorecard(held=tuple(h == "x" for h in held))) is not None
+
+    assert said("x" * 20 + "." * 8)
+    assert not said("." * 7)
+    assert not said("xxxx." * 10)
+    assert not said("." * 7 + "xx" + ".")
+    assert said("." + "x." * 20)
+
+
+def test_honest_intervals_are_hardly_ever_demoted() -> None:
+    """200 controllers of 400 forecasts each."""
+    drawn, lost = Random(11), 0
+    for _ in range(200):
+        held = [drawn.random() < 0.8 for _ in range(400)]
+        lost += any(demoted(Scorecard(held=tuple(held[max(0, i - MEMORY) : i]))) is not None for i in range(1, 401))
+    assert lost / 200 <= 400 / 1000.0
+
+
+def test_a_controller_that_is_wrong_half_of_the_time_is_found() -> None:
+    drawn, found = Random(12), 0
+    for _ in range(100):
+        held = [drawn.random() < 0.5 for _ in range(120)]
+        found += any(demoted(Scorecard(held=tuple(held[max(0, i - MEMORY) : i]))) is not None for i in range(1, 121))
+    assert found >= 90
 
 
 def test_boasting_intervals_learn_their_width() -> None:
