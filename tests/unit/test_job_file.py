@@ -41,13 +41,16 @@ def test_an_empty_file_states_nothing(tmp_path: Path) -> None:
     assert job(tmp_path, "").to_topology() == Topology()
 
 
+DOCTORS_OWN = {"sandbox_starts_per_s_max"}
+"""Held against the job before it runs; no move can break it."""
+
+
 @pytest.mark.parametrize(
     ("section", "plain"), [(TopologySection, Topology), (SetpointsSection, Setpoints), (BoundsSection, Bounds)]
 )
 def test_every_fact_knob_and_bound_can_be_stated(section: type, plain: type) -> None:
-    assert set(SECTIONS[next(k for k, v in SECTIONS.items() if v is section)].model_fields) == {
-        f.name for f in fields(plain)
-    }
+    keys = set(SECTIONS[next(k for k, v in SECTIONS.items() if v is section)].model_fields)
+    assert keys - DOCTORS_OWN == {f.name for f in fields(plain)}
 
 
 def test_every_key_is_documented_and_has_an_example() -> None:

@@ -102,7 +102,7 @@ class Fresh(BaseSampler):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        found = self._inner.sample_relative(study, trial, search_space)
+        found: dict[str, Any] = self._inner.sample_relative(study, trial, search_space)
         names = [d.name for d in self._space.dimensions]
         tried = {tuple(map(t.params.get, names)) for t in study.get_trials(deepcopy=False) if t.number != trial.number}
         if not found or len(found) < len(names):
@@ -110,8 +110,11 @@ class Fresh(BaseSampler):
         for points in (self._worth, self._space.points()):
             fresh = [point for point in points if tuple(map(point.get, names)) not in tried]
             if fresh:
-                return dict(min(fresh, key=lambda point: self._steps(point, found)))
+                return dict(self._nearest(fresh, found))
         return found
+
+    def _nearest(self, points: Sequence[Point], wish: Point) -> Point:
+        return min(points, key=lambda point: self._steps(point, wish))
 
     def _steps(self, one: Point, other: Point) -> float:
         """How far apart two points are, each coordinate by its range; of values without an order, all are as far."""

@@ -16,8 +16,9 @@ from examples.live_job.stage import LIBC
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60.0
 PROGRAM = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 from examples.live_job.stage import staged
 with staged(Path(sys.argv[1]), Path("nowhere")) as stage:
     part = stage.start("part", [sys.executable, "-c", "import time; print('there', flush=True); time.sleep(600)"])
@@ -42,7 +43,10 @@ def part(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[int]:
         pid = int(program.stdout.readline())
         if request.param != "crash":
             program.send_signal(getattr(signal, request.param))
-        program.wait(PATIENCE_S)
+        try:
+            program.wait(PATIENCE_S)
+        finally:
+            program.kill()
         yield pid
 
 
