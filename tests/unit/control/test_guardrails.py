@@ -178,3 +178,13 @@ def test_every_hold_code_of_a_guardrail_is_in_the_closed_set() -> None:
 def test_limits_that_would_let_it_swing_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"guardrails.{next(iter(wrong))}="):
         Limits(**wrong)
+
+
+def test_before_the_first_step_engines_at_work_are_evidence_and_afterwards_not() -> None:
+    rows = view_after().snapshot.rows
+    engines = {"tpot_s": Signal(0.02, "s"), "running": Signal(100.0, "1")}
+    assert guarded(case(snapshot=Snapshot(engines)))[1].code is None
+    silent = tuple(replace(row, values={"reward_mean": 0.5}) for row in rows)
+    ruling = guarded(case(snapshot=Snapshot(engines, silent)))[1]
+    assert ruling.code is HoldCode.STALE
+    assert "step_s" in ruling.reason

@@ -91,3 +91,10 @@ def test_however_steps_scatter_no_move_has_cost_more_than_all() -> None:
     gain = realised_gain({"tokens": Level(1000.0, 700.0, 5)}, {"tokens": Level(870.0, 400.0, 5)})
     assert gain is not None
     assert -1.0 < gain.low < gain.mean < gain.high
+
+
+def test_a_move_before_the_first_step_is_judged_when_steps_come() -> None:
+    nothing, long_after_s = Snapshot({}), AFTER_S + 1e6
+    assert verdict(nothing, nothing, long_after_s) is Judgement.WAIT
+    assert verdict(nothing, steps_of(2.0, steps=2), long_after_s) is Judgement.UNSURE
+    assert verdict(nothing, steps_of(2.0), long_after_s) is Judgement.UNSURE

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from policies.fitted import STATED
 from policies.modelling import NominalModeller
+from simulators.analytic import AnalyticModel
 from simulators.pipeline import SimulatedPlant
 from simulators.plant import Observation, Setpoints
 from simulators.scenario import Horizon, job_at
@@ -58,3 +60,38 @@ def test_without_steps_there_is_no_model() -> None:
     nothing = Observation(0.0, Snapshot({}), Setpoints())
     assert modeller.central(nothing) is None
     assert modeller.draws(nothing, 30, seed=0) == ()
+
+
+def test_before_the_first_step_the_job_is_as_it_is_stated_with_the_doubt_of_that() -> None:
+    """Only its engines are seen: they say how fast they are, and of the trainer the file is believed within 20 %."""
+    scenario = load("solve-rate-saturates").scenario
+    plant = SimulatedPlant(scenario)
+    seen = plant.observe(300.0)
+    assert not seen.snapshot.rows
+    stated = job_at(scenario, 0, 0.0)
+    central = NominalModeller(stated).central(seen)
+    assert central is not None
+    told = AnalyticModel(stated.stations).predict(stated.topology, stated.workload, stated.setpoints)
+    said = central.model.predict(stated.topology, central.workload, seen.in_force)
+    assert said.useful_rollouts_per_s == pytest.approx(told.useful_rollouts_per_s, rel=0.1)
+    assert central.doubt == pytest.approx(STATED**2, rel=0.5)
+
+
+def tails(truncated_frac: float | None) -> tuple[float, float]:
+    """Sigma of the lengths as followed, and of the hidden tail, where that share of the rollouts is seen to be cut."""
+    plant, seen = seen_at_the_end("solve-rate-saturates")
+    kept = [{n: v for n, v in row.values.items() if n != "truncated_frac"} for row in seen.snapshot.rows]
+    cut = {} if truncated_frac is None else {"truncated_frac": truncated_frac}
+    rows = tuple(replace(r, values={**v, **cut}) for r, v in zip(seen.snapshot.rows, kept, strict=True))
+    seen = replace(seen, snapshot=replace(seen.snapshot, rows=rows))
+    draws = NominalModeller(job_at(plant.scenario, 0, 0.0)).draws(seen, 1, seed=0)
+    own, other = (next(d for d in draws if d.structure == name) for name in ("calibrated", "hidden-tail"))
+    return own.workload.response.sigma, other.workload.response.sigma
+
+
+def test_a_tail_is_hidden_only_as_far_as_the_cut_rollouts_allow() -> None:
+    own, unknown = tails(None)
+    assert unknown == pytest.approx(1.5 * own)
+    assert tails(0.5)[1] == pytest.approx(1.5 * own)
+    assert own < tails(0.008)[1] < tails(0.015)[1] < unknown
+    assert tails(0.0)[1] == pytest.approx(own, rel=0.01)

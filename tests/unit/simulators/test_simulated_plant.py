@@ -197,3 +197,26 @@ def test_progress_is_told_from_nothing_to_all() -> None:
     simulate(small(), tell=lambda done, total: told.append(done))
     assert told == sorted(told)
     assert told[-1] == 1000
+
+
+def test_before_its_first_step_a_job_shows_its_engines_at_work() -> None:
+    plant = SimulatedPlant(small())
+    assert not plant.observe(0.0).snapshot.engine_rows
+    early = plant.observe(14.0).snapshot
+    assert not early.rows
+    assert early.get("engines") == 6.0
+    assert (early.get("running") or 0.0) > 0.0
+    assert early.get("tpot_s") == pytest.approx(0.0164, rel=0.2)
+    assert "step_s" not in early.signals
+    plant.advance(400.0)
+    later = plant.observe(400.0).snapshot
+    assert later.rows
+    assert not later.engine_rows
+
+
+def test_what_is_hidden_or_out_of_sight_is_so_before_the_first_step_too() -> None:
+    hidden = SimulatedPlant(noisy(0.0, ("tpot_s",))).observe(14.0).snapshot
+    assert "tpot_s" not in hidden.signals
+    assert "running" in hidden.signals
+    outage = Event(EventKind.METRICS_OUTAGE, 0.0, By.TIME, until=50.0)
+    assert not SimulatedPlant(replace(small(), event=(outage,))).observe(14.0).snapshot.signals
