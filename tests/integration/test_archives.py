@@ -59,7 +59,7 @@ def test_the_source_archive_can_be_tested_and_built_from(dist: Path) -> None:
 def test_the_source_archive_is_no_dump_of_data_or_leftovers(dist: Path) -> None:
     names = names_in_sdist(dist)
     assert sum(size for name, size in names.items() if name.startswith("tests/data/")) < 2 * MEGA
-    assert sum(names.values()) < 5 * MEGA
+    assert sum(names.values()) < 8 * MEGA  # the text itself is 5; more would be data
     leftovers = ("__pycache__", ".venv", "fuzz-failures", ".git/", "demo/", "dist/")
     assert [name for name in names if any(word in name for word in leftovers)] == []
 
