@@ -14,10 +14,12 @@ from policies.fitted import RECENT, Fitted, fit, hinged, with_clipped_mean, with
 from policies.following import mean_of
 from policies.outlook import CLEAR, Outlook, to_come
 from policies.readings import kept_rows
+from policies.settings import values
 from simulators.analytic import AnalyticModel
 from simulators.analytic.rollout import clipped_mean
 from simulators.event_state import Job
-from simulators.plant import Observation
+from simulators.model import Prediction
+from simulators.plant import Observation, Setpoints, Topology
 from simulators.signals import TINY
 from simulators.streams import normal_quantile, seed_key, uniform
 from simulators.workload import Workload
@@ -28,12 +30,26 @@ SIGMA_LEAST = 0.3
 HALVINGS = 12
 OTHERS = 10
 """Draws of the other structure: the same jobs as the first of the calibrated ones, but for it."""
+GPUS = ("gpus_trainer", "gpus_generator", "gpus_prefill", "gpus_decode", "engines")
+"""Who has them is always seen, never assumed."""
 DRAWN = ("trainer", "engine", "delivered", "outlook", "exponent")
 """What is drawn of a job: the axes of the sequence below."""
 EVEN = 1.1127757
 """The positive root of x^7 = x + 1: of it an even sequence in up to six dimensions is made (Roberts 2018)."""
 AHEAD_STEPS, TREND_SHARE = 16.0, 0.5
 """A move is judged about so many steps after it was decided; half of a trend is expected to go on until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatedJob:
+    """A model of settings: what a plant does not say of them (how large a batch or a group is) is as stated."""
+
+    model: AnalyticModel
+    stated: Setpoints
+
+    def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
+        unsaid = {n: v for n, v in values(self.stated).items() if n not in GPUS and getattr(setpoints, n) is None}
+        return self.model.predict(topology, workload, replace(setpoints, **unsaid) if unsaid else setpoints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +112,7 @@ def _drawn(fitted: Fitted, factors: tuple[float, float], exponent: float) -> Dra
     engine, slower = factors
     job = with_engine_factor(with_trainer_factor(fitted.job, slower), engine)
     trainer = hinged(job.stations.trainer, job.setpoints.gpus_trainer or 1, exponent)
-    return Draw(AnalyticModel(replace(job.stations, trainer=trainer)), job.workload)
+    return Draw(StatedJob(AnalyticModel(replace(job.stations, trainer=trainer)), job.setpoints), job.workload)
 
 
 def _tail(work: Workload, seen: Observation) -> Workload:

@@ -95,3 +95,14 @@ def test_a_tail_is_hidden_only_as_far_as_the_cut_rollouts_allow() -> None:
     assert tails(0.5)[1] == pytest.approx(1.5 * own)
     assert own < tails(0.008)[1] < tails(0.015)[1] < unknown
     assert tails(0.0)[1] == pytest.approx(own, rel=0.01)
+
+
+def test_what_a_plant_does_not_say_of_its_setting_is_as_the_file_states_it() -> None:
+    plant, seen = seen_at_the_end("length-x16-in-1000-steps")
+    silent = replace(seen, in_force=replace(seen.in_force, group_size=None, batch_rollouts=None))
+    modeller = NominalModeller(job_at(plant.scenario, 0, 0.0))
+    told, kept = modeller.central(silent), modeller.central(seen)
+    assert told is not None
+    assert kept is not None
+    known = kept.model.predict(plant.scenario.topology, kept.workload, seen.in_force)
+    assert told.model.predict(plant.scenario.topology, told.workload, silent.in_force) == known
