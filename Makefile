@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup warm demo test test-fast integration evaluate evaluate-quick evaluate-full fuzz bench live live-calibrate live-contest live-faults check format docs readme lock build clean
+.PHONY: help setup warm demo test test-fast test-most integration evaluate evaluate-quick evaluate-full fuzz bench live live-calibrate live-contest live-faults check format docs readme lock build clean
 
 help: ## list the targets
 	@printf 'usage: make TARGET [VENV=.venv] [PYTHON=python3.12]\n\n'
@@ -41,7 +41,10 @@ warm: $(STAMP) ## compile the event engine once (a minute or two), so that no si
 test: warm ## unit, laws, stories, contracts and docs tests
 	$(PYTEST) tests -n $(WORKERS) -m "not integration" --durations=12
 
-test-fast: warm ## the part of `test` that takes under a minute
+test-fast: warm ## units, contracts and docs: the part of `test` that takes under a minute
+	$(PYTEST) tests/unit tests/contracts tests/docs -n $(WORKERS) -m "not integration and not slow"
+
+test-most: warm ## all of `test` but what is slow: a minute and a half
 	$(PYTEST) tests -n $(WORKERS) -m "not integration and not slow"
 
 integration: warm ## tests with real parts: event-file writers, a browser, the built wheel

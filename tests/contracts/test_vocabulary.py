@@ -63,6 +63,7 @@ def test_what_is_asked_for_is_a_signal_or_a_fact() -> None:
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: str(path.relative_to(ROOT / "tests" / "data")))
+@pytest.mark.slow
 def test_an_answer_on_a_real_file_uses_no_other_name(path: Path) -> None:
     answer = answer_on(path)
     if answer is None:

@@ -26,6 +26,7 @@ def test_the_schema_that_is_shipped_is_that_of_the_answer() -> None:
     assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_json()
 
 
+@pytest.mark.slow
 def test_the_json_answer_keeps_its_schema_and_holds_every_row(capsys: Captured) -> None:
     assert main(["validate", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -36,6 +37,7 @@ def test_the_json_answer_keeps_its_schema_and_holds_every_row(capsys: Captured) 
     assert {"median_error_frac", "worst_error_frac", "better_than_baseline_frac"} <= answer["summary"].keys()
 
 
+@pytest.mark.slow
 def test_the_text_begins_with_the_summary_and_fits_its_columns(capsys: Captured) -> None:
     assert main(["validate"]) == 0
     text = capsys.readouterr().out
@@ -57,6 +59,7 @@ def test_ones_own_case_is_answered_alone_even_where_it_misses(mine: Path, capsys
     assert "NO" in out
 
 
+@pytest.mark.slow
 def test_the_report_is_one_file_with_pictures(tmp_path: Path, capsys: Captured) -> None:
     page = tmp_path / "v.html"
     assert main(["validate", "--html", str(page)]) == 0
