@@ -128,7 +128,7 @@ def test_a_law_that_raises_costs_its_trials_only(capsys: Captured) -> None:
 
 def test_a_law_that_hangs_costs_its_trials_only(capsys: Captured) -> None:
     wish = ("--scenario", DOUBLING, "--trials", "4", "--policy", "tests.stories.strange_laws:Hanging")
-    answer = tuned(capsys, *wish, "--trial-timeout", "15")
+    answer = tuned(capsys, *wish, "--trial-timeout", "8")
     whys = [t["why"] for t in answer["trials"] if t["state"] == "fail"]
     assert whys
     assert all("--trial-timeout" in why for why in whys)
