@@ -80,13 +80,14 @@ def since_jump(logs: Sequence[float]) -> int:
     # noise of 7 %, a jump of 40 % four steps ago: there | a ramp of 2 % a step over 30 steps: 0
     """
     start, ways = 0, set[bool]()
-    while (cut := _last_jump(logs[start:])) > 0:
+    while (cut := _likeliest_jump(logs[start:])) > 0:
         ways.add(fmean(logs[start : start + cut]) < fmean(logs[start + cut :]))
         start += cut
     return start if len(ways) == 1 else 0
 
 
-def _last_jump(logs: Sequence[float]) -> int:
+def _likeliest_jump(logs: Sequence[float]) -> int:
+    """The likeliest jump of the series; 0 where a walk explains it as well, or too little is seen on either side."""
     n = len(logs)
     if n < 2 * ROWS_MIN:
         return 0

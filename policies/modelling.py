@@ -58,7 +58,7 @@ class NominalModeller:
     """As its file states it; features that no metric shows (shared clocks, uneven engines, staircases) are left out."""
 
     def central(self, seen: Observation) -> Draw | None:
-        """The job as it is now; None while too few steps were seen."""
+        """The job as it is now; None while neither its steps nor its engines were seen."""
         fitted = fit(self.job, seen)
         if fitted is None:
             return None
@@ -72,7 +72,7 @@ class NominalModeller:
         key = seed_key(seed)
         outlook = to_come(seen.snapshot, AHEAD_STEPS, TREND_SHARE)
         own = [_sampled(fitted, outlook, key, i) for i in range(count)]
-        wide = _tail(fitted.job.workload, seen)
+        wide = _tail(fitted.job, seen)
         return (*own, *(Draw(draw.model, wide, "hidden-tail") for draw in own[:OTHERS]))
 
 
@@ -115,14 +115,15 @@ def _drawn(fitted: Fitted, factors: tuple[float, float], exponent: float) -> Dra
     return Draw(StatedJob(AnalyticModel(replace(job.stations, trainer=trainer)), job.setpoints), job.workload)
 
 
-def _tail(work: Workload, seen: Observation) -> Workload:
+def _tail(job: Job, seen: Observation) -> Workload:
     """The same lengths on average with as much more scatter as is not refuted: a longer tail is cut more often.
 
     # sigma 0.8, 12k tokens, cap 64k: 0.6 % are cut; with 1.2 it is 2.5 %, and where 0.6 % are seen nothing is hidden
     """
+    work = job.workload
     sigma, most = work.response.sigma, max(SIGMA_LEAST, work.response.sigma) * HIDDEN_TAIL
     wide = _scattered(work, most)
-    allowed = _cut_at_most(seen)
+    allowed = _cut_at_most(seen, job.setpoints.group_size or 1)
     if allowed is None or _cut_share(wide) <= allowed:
         return wide
     for _ in range(HALVINGS):
@@ -145,11 +146,11 @@ def _cut_share(work: Workload) -> float:
     return min(1.0, work.turns.mean * 0.5 * erfc(z * sqrt(0.5)))
 
 
-def _cut_at_most(seen: Observation) -> float | None:
+def _cut_at_most(seen: Observation, group_size: int) -> float | None:
     """The share of rollouts that reach the cap, and its error; None where it is not logged."""
     rows = [row for row in kept_rows(seen.snapshot)[-RECENT:] if "truncated_frac" in row.values]
     share = mean_of(rows, "truncated_frac")
-    groups = sum(row.values.get("batch_rollouts", 0.0) for row in rows) / (seen.in_force.group_size or 1)
+    groups = sum(row.values.get("batch_rollouts", 0.0) for row in rows) / group_size
     if share is None or groups < 1.0:
         return None
     return share + CLEAR * sqrt(max(share * (1.0 - share), 1.0 / groups) / groups)

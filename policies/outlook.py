@@ -1,11 +1,13 @@
 """The outlook of the ratio of both service rates: where it stands on the lattice of splits, and what is to come.
 
 A series that stands still (policies/following.py) has nothing to come. One that walks is one of two kinds:
-- it **swings**: its short means crossed the mean of all of it CROSSINGS times, as no drift does. What comes is what
-  was: every phase is as likely as it was seen, and the mean is known the better the more often it came back;
-- it **drifts**: a share of its trend goes on, for no longer than it was watched (a damped trend: Gardner and McKenzie
-  1985). A trend is what three changes in a row have in common, so that a jump is none (the minmod slope: Roe 1986).
-  The rest of the trend is doubt, and so is the walk around it: q n / 3 is the variance of the mean of n steps to come.
+- it **swings**: its short means went clearly from one side of its mean to the other CROSSINGS times, as no drift does.
+  What comes is what was: every phase is as likely as it was seen, and the mean is known the better the more often it
+  came back;
+- it **drifts**: since its last jump. A share of its trend goes on, for no longer than it was watched (a damped trend:
+  Gardner and McKenzie 1985). A trend is the slope of the last TREND_STEPS, where it is beyond its noise, in both
+  halves, and did not turn just before. The rest of the trend is doubt, and so is the walk around it: q n / 3 is the
+  variance of the mean of n steps to come.
 # walk 0.03 a step around a trend of 0.02 a step, 16 steps ahead, share 1/2: +0.16, doubt 0.11
 """
 
