@@ -18,7 +18,7 @@ from policies.settings import values
 from simulators.analytic import AnalyticModel
 from simulators.analytic.rollout import clipped_mean
 from simulators.event_state import Job
-from simulators.model import Prediction
+from simulators.model import PlantModel, Prediction
 from simulators.plant import Observation, Setpoints, Topology
 from simulators.signals import TINY
 from simulators.streams import normal_quantile, seed_key, uniform
@@ -44,7 +44,7 @@ AHEAD_STEPS, TREND_SHARE = 16.0, 0.5
 class StatedJob:
     """A model of settings: what a plant does not say of them (how large a batch or a group is) is as stated."""
 
-    model: AnalyticModel
+    model: PlantModel
     stated: Setpoints
 
     def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:

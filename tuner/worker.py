@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -21,6 +21,7 @@ from typing import Protocol
 
 from policies.control import Draw, Modeller
 from policies.gate import CALIBRATED
+from policies.modelling import StatedJob
 from simulators.analytic import AnalyticModel
 from simulators.event_model import EventModel, warm_up
 from simulators.model import Prediction
@@ -175,7 +176,10 @@ class Simulated:
 
     def _simulated(self, draw: Draw, seed: int) -> Draw | None:
         """The same job under the event engine; None for one that is no calibrated one of ours."""
-        if draw.structure != CALIBRATED or not isinstance(draw.model, AnalyticModel):
+        stated = draw.model
+        if draw.structure != CALIBRATED or not isinstance(stated, StatedJob):
             return None
-        model = EventModel(draw.model.stations, seed, BATCHES, 1, WARM_UP_BATCHES)
-        return Draw(Asked(self.engine, model), draw.workload, STRUCTURE)
+        if not isinstance(stated.model, AnalyticModel):
+            return None
+        model = EventModel(stated.model.stations, seed, BATCHES, 1, WARM_UP_BATCHES)
+        return Draw(replace(stated, model=Asked(self.engine, model)), draw.workload, STRUCTURE)
