@@ -5,168 +5,108 @@
             ── trainer (trainer.py, a process of its own) ── weights on disk ── engines reload them in mid-answer
 
 What makes it a job that Equipoise can read and turn:
-    /metrics   the signals of docs/signals.md as gauges rl_<signal>, beside rl_step          Job.told, Gauges
-    JSONL      the same, a line a step                                                       Job.told
-    control    a file that is looked at between two steps                                     Job.boundary
+    /metrics   the signals of docs/signals.md as gauges rl_<signal>, beside rl_step          meters.py
+    JSONL      the same, a line a step                                                       meters.py
+    control    a file that is looked at between two steps                                    knobs.py
 usage: python -m examples.live_job.job CONFIG.json         (stops on SIGTERM, after the step under way)
 """
 
 import asyncio
-import json
 import multiprocessing
 import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from statistics import fmean, pstdev
 from typing import Any
 
 import aiohttp
-from equipoise_control import ControlFile
 from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import GaugeMetricFamily
 
 from examples.live_job import work
-from examples.live_job.batch import Done, Sample
-from examples.live_job.engines import Engine, EngineLostError, Engines
+from examples.live_job.batch import Done
+from examples.live_job.config import Config
+from examples.live_job.engines import Engine, Engines
+from examples.live_job.knobs import Knobs
+from examples.live_job.meters import Meters
+from examples.live_job.rollouts import Group, Rollout
 from examples.live_job.slices import Slices
-
-SLOTS = 64
-"""Requests that an engine takes at once (its --max-num-seqs)."""
-
-
-@dataclass(frozen=True)
-class Config:
-    """What the job is started with; the knobs may change later."""
-
-    folder: Path
-    """For its metrics, its control file and the list of its engines in use."""
-    model: Path
-    engines: list[str]
-    engine_groups: list[str]
-    """Control groups of the engines, and below of the trainer: where their slices of CPU time are set."""
-    trainer_group: str
-    slice_cores: float
-    """One "GPU"."""
-    metrics_port: int
-    gpus_trainer: int
-    gpus_generator: int
-    in_flight_per_engine: int
-    drift_s: float
-    """How long the mix of prompts takes from its first to its last state."""
-    hold_at: float | None = None
-    """For calibration: no drift, this state instead."""
-    learning_rate: float = 2e-3
-    groups_per_batch: int = 4
-    group_size: int = 4
-    staleness_bound: int = 2
-    """Of the mean: what is started and untrained is at most one batch more than this many."""
-    drop_beyond: int = 4
-    """Versions; a group that is older when its turn comes is dropped."""
-
-
-@dataclass
-class Rollout:
-    tokens: list[int]
-    chosen: list[bool]
-    logprobs: list[float]
-    reward: float = 0.0
-    turns: int = 0
-    seconds: float = 0.0
-    outside_s: float = 0.0
-
-
-@dataclass
-class Group:
-    version: int
-    """Of the weights when its first rollout began: the oldest that any of its tokens can be from."""
-    prompt_tokens: int
-    rollouts: list[Rollout] = field(default_factory=list)
-
-    @property
-    def teaches(self) -> bool:
-        return len({rollout.reward for rollout in self.rollouts}) > 1
-
-
-class Gauges:
-    """The last step's signals, all of one step whenever they are asked for."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, float] = {}
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        for name, value in self.values.items():
-            yield GaugeMetricFamily(f"rl_{name}", "see docs/signals.md", value=value)
 
 
 class Job:
-    """Generation and training side by side, and what they say of themselves."""
+    """Generation and training side by side."""
 
     def __init__(self, config: Config, engines: Engines, pipe: Any) -> None:
         self.config, self.engines, self.pipe = config, engines, pipe
+        self.knobs, self.meters = Knobs(config, engines), Meters(config.folder / "steps.jsonl")
         self.stop = asyncio.Event()
         self.version, self.number, self.in_flight, self.open_groups = 0, 0, 0, 0
-        self.per_engine = config.in_flight_per_engine
-        self.gpus_trainer, self.gpus_generator = config.gpus_trainer, config.gpus_generator
         self.buffer: deque[Group] = deque()
         self.changed = asyncio.Condition()
         self.began = time.monotonic()
-        self.counts = dict.fromkeys(("dispatched", "dropped_stale", "filtered_zero_adv", "filtered_groups"), 0.0)
-        self.finished: list[Rollout] = []
-        self.gated_s, self.in_flight_area, self.gate_at = 0.0, 0.0, time.monotonic()
-        self.gauges = Gauges()
-        self.control = ControlFile(str(config.folder / "control.json"))
-        self.move: asyncio.Task[tuple[dict[str, float], dict[str, str]]] | None = None
 
     # ---- generation ----
-
-    @property
-    def limit(self) -> int:
-        return self.per_engine * max(1, len(self.engines.used))
 
     @property
     def groups_most(self) -> int:
         """The mean staleness of what is trained is bounded by what is started and not yet trained."""
         return (self.config.staleness_bound + 1) * self.config.groups_per_batch
 
+    def has_room(self) -> bool:
+        return self.in_flight + self.knobs.members <= self.knobs.limit and self.open_groups < self.groups_most
+
     async def generate(self) -> None:
         """Starts groups while there is room; a rollout that ends makes room for the next."""
-        size, running = self.config.group_size, set[asyncio.Task[None]]()
+        running = set[asyncio.Task[None]]()
         while not self.stop.is_set():
             async with self.changed:
-                await self.changed.wait_for(
-                    lambda: self.in_flight + size <= self.limit and self.open_groups < self.groups_most
-                )
-                self._clock_gate()
-                self.in_flight += size
+                await self.changed.wait_for(self.has_room)
+                self._clock()
+                members = self.knobs.members
+                self.in_flight += members
                 self.open_groups += 1
-            running.add(task := asyncio.create_task(self._group()))
+            running.add(task := asyncio.create_task(self._group(members)))
             task.add_done_callback(running.discard)
 
-    async def _group(self) -> None:
+    async def _group(self, members: int) -> None:
+        """The first attempts to end are kept; the others are given up, their requests with them."""
         config = self.config
         progress = config.hold_at if config.hold_at is not None else (time.monotonic() - self.began) / config.drift_s
         task = work.task_at(self.number, work.mix_at(progress))
-        group = Group(self.version, len(task.prompt))
+        group = Group(self.version)
         self.number += 1
-        self.counts["dispatched"] += config.group_size
-        group.rollouts = list(await asyncio.gather(*(self._rollout(task, i) for i in range(config.group_size))))
+        self.meters.count("dispatched", members)
+        attempts = [asyncio.create_task(self._rollout(task, i)) for i in range(members)]
+        for first in asyncio.as_completed(attempts):
+            group.rollouts.append(await first)
+            if len(group.rollouts) == config.group_size:
+                break
+        late = [attempt for attempt in attempts if attempt.cancel()]
+        self.meters.count("aborted", len(late))
+        await asyncio.gather(*late, return_exceptions=True)
         async with self.changed:
+            self._clock()
             if group.teaches:
                 self.buffer.append(group)
             else:
                 self.open_groups -= 1
-                self.counts["filtered_groups"] += 1
-                self.counts["filtered_zero_adv"] += config.group_size
-            self._clock_gate()
+                self.meters.count("filtered_groups", 1)
+                self.meters.count("filtered_zero_adv", config.group_size)
             self.changed.notify_all()
 
     async def _rollout(self, task: work.Task, member: int) -> Rollout:
+        try:
+            rollout = await self._played(task, member)
+            self.meters.finish(rollout)
+            return rollout
+        finally:
+            async with self.changed:
+                self._clock()
+                self.in_flight -= 1
+                self.changed.notify_all()
+
+    async def _played(self, task: work.Task, member: int) -> Rollout:
         began, text = time.monotonic(), ""
         rollout = Rollout(list(task.prompt), [False] * len(task.prompt), [0.0] * len(task.prompt))
         for turn in range(task.turns):
@@ -174,26 +114,16 @@ class Job:
                 told = work.tool_answer(task, turn)
                 await asyncio.sleep(task.tool_s)
                 rollout.outside_s += task.tool_s
-                _append(rollout, told, [0.0] * len(told), False)
+                rollout.append(told, [0.0] * len(told), False)
             answer = await self.engines.complete(rollout.tokens, work.answer_limit(task, member, turn))
-            _append(rollout, answer.tokens, answer.logprobs, True)
+            rollout.append(answer.tokens, answer.logprobs, True)
             text += answer.text
         rollout.turns, rollout.seconds = task.turns, time.monotonic() - began
         rollout.reward = work.reward(task, text)
-        self.finished.append(rollout)
-        async with self.changed:
-            self._clock_gate()
-            self.in_flight -= 1
-            self.changed.notify_all()
         return rollout
 
-    def _clock_gate(self) -> None:
-        """Adds up what is in flight, and the share of its places that stand empty because the trainer is behind."""
-        now = time.monotonic()
-        self.in_flight_area += (now - self.gate_at) * self.in_flight
-        if self.open_groups >= self.groups_most:
-            self.gated_s += (now - self.gate_at) * max(0.0, 1.0 - self.in_flight / self.limit)
-        self.gate_at = now
+    def _clock(self) -> None:
+        self.meters.clock(self.in_flight, self.knobs.limit, gated=self.open_groups >= self.groups_most)
 
     # ---- training ----
 
@@ -208,10 +138,10 @@ class Job:
             self.version += 1
             await self.engines.publish()
             async with self.changed:
-                self._clock_gate()
+                self._clock()
                 self.open_groups -= len(batch)
                 self.changed.notify_all()
-            await self.boundary()
+            await self.knobs.boundary(self.version)
             ended = time.monotonic()
             times = {
                 "step_s": ended - began,
@@ -220,7 +150,9 @@ class Job:
                 "update_s": done.busy_s,
                 "weight_sync_s": ended - trained,
             }
-            self.told(times, batch, done)
+            self._clock()
+            queue = {"queue_depth": len(self.buffer) * self.config.group_size, "inflight_limit": self.knobs.limit}
+            self.meters.tell(self.version, times, batch, done, queue)
 
     async def _batch(self) -> list[Group]:
         """The oldest groups that are not too old; older ones are dropped."""
@@ -229,130 +161,14 @@ class Job:
                 while self.buffer and self.version - self.buffer[0].version > self.config.drop_beyond:
                     self.buffer.popleft()
                     self.open_groups -= 1
-                    self.counts["dropped_stale"] += self.config.group_size
+                    self.meters.count("dropped_stale", self.config.group_size)
                     self.changed.notify_all()
                 if len(self.buffer) >= self.config.groups_per_batch:
                     return [self.buffer.popleft() for _ in range(self.config.groups_per_batch)]
                 await self.changed.wait()
 
     async def _trained(self, batch: list[Group]) -> Done:
-        samples = [sample for group in batch for sample in _samples(group)]
-        return await asyncio.to_thread(_answered, self.pipe, samples)
-
-    # ---- what it says ----
-
-    def told(self, times: dict[str, float], batch: list[Group], done: Done) -> None:
-        """One step under the neutral names: a line of JSONL, and the gauges of /metrics."""
-        self._clock_gate()
-        trained = [rollout for group in batch for rollout in group.rollouts]
-        answers = sorted(sum(rollout.chosen) for rollout in trained)
-        seconds = sorted(rollout.seconds for rollout in self.finished) or [0.0]
-        ages = [self.version - 1 - group.version for group in batch]
-        values = {
-            **times,
-            **self.counts,
-            "generator_wait_s": min(self.gated_s, times["step_s"]),
-            "batch_rollouts": len(trained),
-            "accepted": len(trained),
-            "queue_depth": len(self.buffer) * self.config.group_size,
-            "inflight_rollouts": self.in_flight_area / times["step_s"],
-            "inflight_limit": self.limit,
-            "staleness_mean": fmean(ages),
-            "staleness_max": max(ages),
-            "policy_version": self.version,
-            "rollout_latency_s": fmean(seconds),
-            "rollout_p99_s": seconds[int(0.99 * (len(seconds) - 1))],
-            "slowest_s": seconds[-1],
-            "non_generation_mean_s": fmean([r.outside_s for r in self.finished] or [0.0]),
-            "resp_len_mean": fmean(answers),
-            "resp_len_p50": answers[len(answers) // 2],
-            "resp_len_max": answers[-1],
-            "prompt_len_mean": fmean([len(r.tokens) for r in trained]) - fmean(answers),
-            "tokens_total": sum(len(r.tokens) for r in trained),
-            "turns_mean": fmean([r.turns for r in trained]),
-            "reward_mean": fmean([r.reward for r in self.finished or trained]),
-            "zero_adv_frac": 0.0,
-            "entropy": done.entropy,
-            "grad_norm": done.grad_norm,
-        }
-        self.counts = dict.fromkeys(self.counts, 0.0)
-        self.finished, self.gated_s, self.in_flight_area = [], 0.0, 0.0
-        self.gauges.values = {"step": self.version, **values}
-        line = {"step": self.version, "timestamp": time.time(), **{k: round(v, 5) for k, v in values.items()}}
-        with (self.config.folder / "steps.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
-
-    # ---- what is turned ----
-
-    async def boundary(self) -> None:
-        """Between two steps. A move of engines takes its time; the job goes on meanwhile, and says when it is done."""
-        if self.move is not None and self.move.done():
-            in_force, refused = self.move.result()
-            self.control.acknowledge(in_force, refused, self.version)
-            self.move = None
-        if self.move is None and (wanted := self.control.changed()) is not None:
-            self.move = asyncio.create_task(self._turned(wanted))
-        if self.move is None and len(self.engines.used) < self.gpus_generator:
-            with suppress(EngineLostError):
-                await self.engines.use(self.gpus_generator)
-
-    async def _turned(self, wanted: dict[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
-        """Turns what it can. What is in force then, and why the rest is not."""
-        refused = dict.fromkeys(wanted.keys() - self.in_force().keys(), "this job does not turn it")
-        count = int(wanted.get("engines", wanted.get("gpus_generator", self.gpus_generator)))
-        share = int(wanted.get("gpus_trainer", self.gpus_trainer))
-        per_engine = int(wanted.get("max_in_flight_per_engine", self.per_engine))
-        if "max_in_flight" in wanted:
-            per_engine = round(wanted["max_in_flight"] / max(1, count))
-        if 0 < per_engine <= SLOTS:
-            self.per_engine = per_engine
-        else:
-            refused |= {n: f"an engine takes 1 to {SLOTS} at once" for n in wanted if n.startswith("max_in_flight")}
-        try:
-            await self.share_out(share, count)
-        except EngineLostError as error:
-            refused |= {n: str(error) for n in ("gpus_trainer", "gpus_generator", "engines") if n in wanted}
-        async with self.changed:
-            self.changed.notify_all()
-        return self.in_force(), refused
-
-    async def share_out(self, gpus_trainer: int, engines: int) -> None:
-        """Who gives goes first, so that no slice is held twice."""
-        slices, cores = Slices(Path(self.config.trainer_group)), self.config.slice_cores
-        if engines < 1 or gpus_trainer < 1:
-            raise EngineLostError("both sides need at least one slice")
-        if gpus_trainer < self.gpus_trainer:
-            slices.give(gpus_trainer * cores)
-        try:
-            await self.engines.use(engines)
-        except EngineLostError:
-            slices.give(self.gpus_trainer * cores)
-            raise
-        slices.give(gpus_trainer * cores)
-        self.gpus_trainer, self.gpus_generator = gpus_trainer, engines
-
-    def in_force(self) -> dict[str, float]:
-        return {
-            "gpus_trainer": self.gpus_trainer,
-            "gpus_generator": self.gpus_generator,
-            "engines": len(self.engines.used),
-            "max_in_flight_per_engine": self.per_engine,
-            "max_in_flight": self.limit,
-        }
-
-
-def _append(rollout: Rollout, tokens: list[int], logprobs: list[float], chosen: bool) -> None:
-    rollout.tokens += tokens
-    rollout.logprobs += logprobs
-    rollout.chosen += [chosen] * len(tokens)
-
-
-def _samples(group: Group) -> Iterator[Sample]:
-    """Each rollout with its advantage over its group."""
-    rewards = [rollout.reward for rollout in group.rollouts]
-    mean, deviation = fmean(rewards), pstdev(rewards)
-    for r in group.rollouts:
-        yield Sample(r.tokens, r.chosen, r.logprobs, (r.reward - mean) / (deviation + 1e-4))
+        return await asyncio.to_thread(_answered, self.pipe, [s for group in batch for s in group.samples()])
 
 
 def _answered(pipe: Any, told: Any) -> Any:
@@ -374,10 +190,9 @@ async def run(config: Config, pipe: Any) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, job.stop.set)
         registry = CollectorRegistry()
-        registry.register(job.gauges)
+        registry.register(job.meters)
         start_http_server(config.metrics_port, addr="127.0.0.1", registry=registry)
-        await job.share_out(config.gpus_trainer, config.gpus_generator)
-        job.control.acknowledge(job.in_force(), {}, 0)
+        await job.knobs.begin()
         both = [asyncio.create_task(job.generate()), asyncio.create_task(job.train())]
         stopped = asyncio.create_task(job.stop.wait())
         ended, _ = await asyncio.wait([*both, stopped], return_when=asyncio.FIRST_COMPLETED)
@@ -393,9 +208,7 @@ def _trainer(*given: Any) -> None:
 
 
 def main(path: str) -> None:
-    config = json.loads(Path(path).read_text())
-    config |= {"folder": Path(config["folder"]), "model": Path(config["model"])}
-    job = Config(**config)
+    job = Config.read(Path(path))
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     threads = max(1, round(job.gpus_trainer * job.slice_cores))

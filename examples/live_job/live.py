@@ -15,7 +15,8 @@ from examples.live_job import report
 from examples.live_job.stage import HERE, ROOT, MissingError, Settings, Stage, free_ports, staged, stop
 
 MODEL = HERE / "model.toml"
-FIRST_STEP_S = 120.0
+FIRST_STEP_S = 300.0
+"""The first start on a machine reads torch and vLLM from a cold disk."""
 
 JOB_FILE = """\
 # Written by `make live`: what the controller is told of the job. Everything else it reads from Prometheus.
@@ -50,7 +51,7 @@ path = "prometheus+{prometheus}"
 [[actuator]]
 kind = "control_file"
 path = "{folder}/control.json"
-knobs = ["gpus_trainer", "max_in_flight"]
+knobs = ["gpus_trainer", "max_in_flight", "oversampling_ratio"]
 actuation_s = 4
 patience_s = 60
 
