@@ -5,7 +5,7 @@ Each knob's lattice is climbed from where it stands, in steps that double and th
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import exp, inf, isfinite, log
+from math import exp, isfinite, log
 from statistics import fmean
 
 from policies.control import View, split_to
@@ -38,8 +38,6 @@ class Option:
     worth: float
     points: tuple[tuple[float, float], ...] = ()
     """(ln of generator over trainer GPUs, ln of worth) of all splits that were asked for."""
-    first_step: float = inf
-    """Gain of the first lattice step on the way: too small a one can never be proved by probation."""
 
 
 def asked(view: View, changes: Setpoints) -> tuple[float, frozenset[Constraint]] | None:
@@ -128,7 +126,7 @@ def splits(view: View, ask: Ask, now: float, drift: Outlook) -> tuple[Option, ..
     later = {t: fmean(exp(at(points, log((total - t) / t) + d)) for d in drift.shifts) for t in worths}
     best = max(worths, key=lambda t: (later[t], -abs(t - start)))
     side = sorted((t for t in worths if (t - start) * (best - start) > 0), key=lambda t: abs(t - start))
-    return tuple(Option(split_to(view, t), worths[t], points, later[side[0]] / later[start] - 1.0) for t in side)
+    return tuple(Option(split_to(view, t), worths[t], points) for t in side)
 
 
 def _prefills(view: View, ask: Ask, now: float) -> Option | None:

@@ -1,6 +1,6 @@
 """Guardrails that ask whether the setting after the move is allowed."""
 
-from math import isfinite
+from math import ceil, isfinite
 
 from policies.beliefs import CENTRAL_80
 from policies.control import HoldCode, split_to
@@ -60,7 +60,10 @@ def bounded(case: Case) -> Ruling:
 def one_step(case: Case) -> Ruling:
     """A split goes one lattice step until a move has proved itself: narrowed, not held.
 
-    Where a change is a restart, a step costs as much as the whole way: it goes there at once.
+    Of k steps on a fine lattice as many as can prove anything: throughput is concave in the split, so the first n gain
+    at least n/k of the whole, and n/k x gain is to be a dead band. Where a change is a restart, a step costs as much
+    as the whole way: it goes there at once.
+    # 52 -> 118 of a lattice of 2, k = 33, +21 %, dead band 2 %: n = 4, to 60; of a lattice of 22, k = 3: n = 1, to 74
     """
     now, then = case.view.in_force.gpus_trainer, case.then.gpus_trainer
     if SPLIT not in case.knobs or now is None or then is None or case.good_moves >= case.limits.trusted_moves:
@@ -75,10 +78,15 @@ def one_step(case: Case) -> Ruling:
     ]
     if not between:
         return OK
-    near = max(between) if then < now else min(between)
+    steps = sorted(between, key=lambda size: abs(size - now))
+    gain = case.gain_frac.mean if case.gain_frac is not None else 0.0
+    proving = ceil((len(steps) + 1) * case.limits.deadband_frac / gain) if gain > 0.0 else 1
+    if proving > len(steps):
+        return OK
+    near = steps[proving - 1]
     share = (near - now) / (then - now)
     wish = merged(case.changes, split_to(case.view, near))
-    return Ruling(f"first one step: {now} to {near} trainer GPUs instead of {then}", None, wish, share)
+    return Ruling(f"first a step: {now} to {near} trainer GPUs instead of {then}", None, wish, share)
 
 
 def donor(case: Case) -> Ruling:

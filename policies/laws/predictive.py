@@ -112,8 +112,6 @@ class Predictive:
         words = f"{named(option.changes)}: {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%}) by the model{beside}"
         if not gain.mean >= least:
             return self._later(view, f"best is {words}, under the {least:.1%} that pay for it")
-        if option.first_step < self.gain_min_frac and not _restarts(view, option.changes):
-            return self._later(view, f"best is {words}, but its first step gains only {option.first_step:+.1%}")
         if not gain.low > 0.0:
             return self._later(view, f"best is {words}: not sure to gain")
         return Proposal(option.changes, words, gain)

@@ -87,6 +87,10 @@ class Rollout:
         )
         return _shape(self, shape, failure_frac).scaled(token_s)
 
+    def turn_times(self) -> Mixture:
+        """Distribution of a turn's tokens."""
+        return _turn_shape(self)
+
     def _tokens(self, value: float, count: float) -> float:
         """Rounded to 1e-5 of the response's tokens, if a rollout has so many."""
         step = SHAPE_FRAC * self.response_tokens / count
@@ -126,6 +130,11 @@ class Rollout:
 def _shape(rollout: Rollout, tokens: tuple[float, float, float], failure_frac: float) -> Mixture:
     """A change of the engines' speed asks for the same shape again."""
     return rollout.shape(tokens, failure_frac)
+
+
+@lru_cache(maxsize=128)
+def _turn_shape(rollout: Rollout) -> Mixture:
+    return mixture([(c.weight, [rollout._part(c, (1.0, 1.0), (0.0, 0.0, 0.0))]) for c in rollout.classes])
 
 
 def _again(part: Part) -> Part:

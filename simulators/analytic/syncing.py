@@ -7,6 +7,8 @@ from simulators.queueing.order_statistics import Curve
 from simulators.stations import Plug, SyncMode
 
 CELLS_MAX = 48
+PERIODS_MAX, PARTS, NEGLIGIBLE = 64, 4, 1e-3
+"""Aborts that one rollout is followed through; each period in so many parts; smaller chances are left out."""
 LAST = 0.5614594835668851
 """exp(-Euler's constant): so many are left at the mean maximum."""
 
@@ -16,10 +18,16 @@ def stops_of(case: Case, lost_s: float, step_s: float) -> Stops:
     return Stops() if case.layout.serial else Stops(lost_s, step_s * case.layout.sync_interval)
 
 
+def in_one_piece(case: Case) -> bool:
+    """Rollouts of one turn: an engine that is empty has finished them. Others come back to it from their tools."""
+    return case.rollout.turns_mean <= 1.0
+
+
 def drained_in_batches(case: Case) -> bool:
     """All engines drain at once under a cap on started groups: what is in flight then is left of the last batches."""
     capped = case.layout.plug in (Plug.WIP_CAP, Plug.PER_SYNC) and not case.layout.serial
-    return capped and case.stations.sync.mode is SyncMode.DRAIN and not case.stations.sync.rolling
+    drains = case.stations.sync.mode is SyncMode.DRAIN and not case.stations.sync.rolling
+    return capped and drains and in_one_piece(case)
 
 
 def lost_s(case: Case, made: Generation, times: Curve, step_s: float) -> float:
@@ -28,6 +36,7 @@ def lost_s(case: Case, made: Generation, times: Curve, step_s: float) -> float:
     in flight: the pause, and the prefill of all residents where KV is not kept
     abort: the pause and that prefill with partial rollout; else what starting anew changes
     drain: the pause and the slots that stand empty until the last resident is done; under a cap see capped.py
+    Who is in a tool when it comes is neither stopped nor waited for.
     """
     sync = case.stations.sync
     residents = made.residents / case.layout.engines
@@ -36,12 +45,10 @@ def lost_s(case: Case, made: Generation, times: Curve, step_s: float) -> float:
         return sync.seconds + (0.0 if sync.keeps_kv else refill)
     if sync.mode is SyncMode.ABORT and case.partial:
         return sync.seconds + refill
-    period_s, times = step_s * case.layout.sync_interval, times.scaled(made.running_frac)
+    period_s = step_s * case.layout.sync_interval
     if sync.mode is SyncMode.ABORT:
-        return sync.seconds + max(0.0, period_s - sync.seconds) * (
-            1.0 - _renewals(times, period_s) * times.mean / period_s
-        )
-    drain_s, worked_s = _drain(times, residents if sync.rolling else made.residents, period_s)
+        return sync.seconds + max(0.0, period_s - sync.seconds) * (1.0 - _kept_frac(case, made, times, period_s))
+    drain_s, worked_s = _drain(_residence(case, made, times), residents if sync.rolling else made.residents, period_s)
     return sync.seconds + max(0.0, drain_s - worked_s)
 
 
@@ -50,7 +57,48 @@ def trainer_hold_s(case: Case, made: Generation, times: Curve, step_s: float) ->
     sync = case.stations.sync
     if sync.mode is not SyncMode.DRAIN or sync.rolling or not sync.trainer_waits or case.layout.serial:
         return 0.0
-    return _drain(times.scaled(made.running_frac), made.residents, step_s * case.layout.sync_interval)[0]
+    return _drain(_residence(case, made, times), made.residents, step_s * case.layout.sync_interval)[0]
+
+
+def _residence(case: Case, made: Generation, times: Curve) -> Curve:
+    """How long one stays in a running engine: all of a rollout, or one of its turns."""
+    found = times if in_one_piece(case) else case.rollout.turn_times().curve().scaled(made.token_s)
+    return found.scaled(made.running_frac)
+
+
+def _kept_frac(case: Case, made: Generation, times: Curve, period_s: float) -> float:
+    """Share of the engines' work that is not thrown away by aborts."""
+    if in_one_piece(case):
+        times = times.scaled(made.running_frac)
+        return _renewals(times, period_s) * times.mean / period_s
+    outside = made.paused / made.in_flight
+    times = times.scaled(outside + (1.0 - outside) * made.running_frac)
+    return _survivors(times, period_s, made.residents / made.in_flight) * times.mean
+
+
+def _survivors(times: Curve, period_s: float, hit: float) -> float:
+    """Rollouts per second of one place, where each abort stops it with chance `hit`: a chain of two kinds of attempt.
+
+    One that was stopped starts again at the abort (0); after one that is done the next starts at any moment (u). With
+    s(x) = (1 - hit)^floor(x / P): chance to be done f0 = E[s(L)], time D0 = integral of P(L > x) s(x); at any moment
+    f_u = 1 - hit D0 / P, and D_u likewise. Their numbers are as (1 - f_u) to f0.
+
+    # hit 0: 1 / mean;  P much longer than L: about 1 / (mean + hit E[L^2] / 2P)
+    """
+    done0 = time0 = time_u = 0.0
+    alive, start, n, over, least = 1.0, 0.0, 0, 1.0, 0.0
+    while alive > NEGLIGIBLE and over > NEGLIGIBLE and n < PERIODS_MAX:
+        end_over = times.over(start + period_s)
+        done0 += alive * (over - end_over)
+        for part in range(PARTS):
+            end = times.at_most(start + period_s * (part + 1) / PARTS)
+            time0 += alive * (end - least)
+            time_u += alive * (1.0 - hit * (part + 0.5) / PARTS) * (end - least)
+            least = end
+        alive, start, n, over = alive * (1.0 - hit), start + period_s, n + 1, end_over
+    done_u = max(0.0, 1.0 - hit * time0 / period_s)
+    again, fresh = 1.0 - done_u, done0
+    return (again * done0 + fresh * done_u) / max(1e-12, again * time0 + fresh * time_u)
 
 
 def _renewals(times: Curve, period_s: float) -> float:

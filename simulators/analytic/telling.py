@@ -9,6 +9,7 @@ from simulators.analytic.queue import ages_of, queue_of
 from simulators.analytic.solving import usable_solve_ratio
 from simulators.analytic.staleness import staleness_of
 from simulators.analytic.supply import in_rounds
+from simulators.analytic.syncing import in_one_piece
 from simulators.analytic.weak import weak_points
 from simulators.model import Prediction
 from simulators.stations import Plug, SyncMode
@@ -99,7 +100,8 @@ def _aborted(balance: Balance) -> float:
 def _token_staleness(balance: Balance) -> float:
     case, supply = balance.case, balance.supply
     mode = case.stations.sync.mode
-    if case.layout.serial or mode is SyncMode.DRAIN or (mode is SyncMode.ABORT and not case.partial):
+    drained = mode is SyncMode.DRAIN and in_one_piece(case)
+    if case.layout.serial or drained or (mode is SyncMode.ABORT and not case.partial):
         return 0.0
     running_s = max(0.0, supply.kept.rollout.mean * supply.kept.length_ratio - supply.made.wait_s)
     return running_s / (balance.period_s * case.layout.sync_interval)
