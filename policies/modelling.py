@@ -6,7 +6,7 @@ speeds, what is to come of their ratio (policies/outlook.py), and the trainer's 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import erfc, exp, isfinite, log, sqrt
+from math import erfc, exp, hypot, isfinite, log, sqrt
 
 from policies.beliefs import EXPONENT_HIGH, EXPONENT_LOW, EXPONENT_MEAN
 from policies.control import Draw
@@ -58,7 +58,7 @@ class NominalModeller:
     """As its file states it; features that no metric shows (shared clocks, uneven engines, staircases) are left out."""
 
     def central(self, seen: Observation) -> Draw | None:
-        """The job as it is now; None while neither its steps nor its engines were seen."""
+        """The job as it is now; None while neither its steps nor its engines were seen, or where it is not this job."""
         fitted = fit(self.job, seen)
         if fitted is None:
             return None
@@ -88,7 +88,7 @@ def _sampled(fitted: Fitted, outlook: Outlook, key: int, index: int) -> Draw:
     short = noise - doubt.engine_share * engine - doubt.trainer_share * trainer
     of_engine, of_trainer = doubt.gains()
     engine, trainer = engine + of_engine * short, trainer + of_trainer * short
-    trainer += outlook.mean + outlook.sigma * _normal(key, DRAWN.index("outlook"), index)
+    trainer += outlook.mean + hypot(outlook.sigma, sqrt(doubt.misfit)) * _normal(key, DRAWN.index("outlook"), index)
     exponent = EXPONENT_LOW + (EXPONENT_HIGH - EXPONENT_LOW) * _even(key, DRAWN.index("exponent"), index)
     return _drawn(fitted, (exp(engine), exp(trainer)), exponent)
 

@@ -74,7 +74,7 @@ class Predictive:
             why = view.memory.get("why", "nothing was wanted")
             return Hold(f"{why}; the next review is in {due - view.now_s:.0f} s", memory=view.memory)
         if view.model is None or view.workload is None or not view.snapshot.signals:
-            return Hold("no calibrated model of this job yet: too few steps were seen")
+            return Hold("no calibrated model of this job: too few steps were seen, or what it makes is not what the job delivers")
         here = asked(view, Setpoints())
         if here is None:
             return self._later(view, "the model cannot run the setting in force")
