@@ -5,13 +5,14 @@ Each knob's lattice is climbed from where it stands, in steps that double and th
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import exp, isfinite, log
+from math import exp, inf, isfinite, log
 from statistics import fmean
 
 from policies.control import View, split_to
 from policies.objective import Constraint, value, violations
 from policies.outlook import Outlook, at
 from policies.settings import SPLIT, gpus, merged
+from policies.stages import first_most, way
 from simulators.legality import lattice, refusal
 from simulators.plant import Mode, Setpoints
 from simulators.signals import TINY
@@ -38,6 +39,8 @@ class Option:
     worth: float
     points: tuple[tuple[float, float], ...] = ()
     """(ln of generator over trainer GPUs, ln of worth) of all splits that were asked for."""
+    first_step: float = inf
+    """Gain of the furthest first step on the way (policies/stages.py): too small a one can never be proved."""
 
 
 def asked(view: View, changes: Setpoints) -> tuple[float, frozenset[Constraint]] | None:
@@ -123,10 +126,18 @@ def splits(view: View, ask: Ask, now: float, drift: Outlook) -> tuple[Option, ..
     if len(worths) < 2:
         return ()
     points = tuple(sorted((log((total - t) / t), log(worth)) for t, worth in worths.items()))
-    later = {t: fmean(exp(at(points, log((total - t) / t) + d)) for d in drift.shifts) for t in worths}
-    best = max(worths, key=lambda t: (later[t], -abs(t - start)))
+
+    def later_of(t: int) -> float:
+        return fmean(exp(at(points, log((total - t) / t) + d)) for d in drift.shifts)
+
+    best = max(worths, key=lambda t: (later_of(t), -abs(t - start)))
     side = sorted((t for t in worths if (t - start) * (best - start) > 0), key=lambda t: abs(t - start))
-    return tuple(Option(split_to(view, t), worths[t], points) for t in side)
+
+    def first(then: int) -> float:
+        passed = way(sizes, start, then)
+        return later_of(passed[first_most(passed, start, total) - 1]) / later_of(start) - 1.0
+
+    return tuple(Option(split_to(view, t), worths[t], points, first(t)) for t in side)
 
 
 def _prefills(view: View, ask: Ask, now: float) -> Option | None:

@@ -1,12 +1,13 @@
 """Guardrails that ask whether the setting after the move is allowed."""
 
-from math import ceil, isfinite
+from math import isfinite
 
 from policies.beliefs import CENTRAL_80
 from policies.control import HoldCode, split_to
 from policies.guardrails.case import OK, Case, Ruling
 from policies.objective import Constraint, violations
 from policies.settings import ACTED, SPLIT, gpus, merged, values
+from policies.stages import first_step, way
 from simulators.legality import lattice
 from simulators.plant import Change, TrainerResize
 from simulators.signals import TINY
@@ -58,35 +59,25 @@ def bounded(case: Case) -> Ruling:
 
 
 def one_step(case: Case) -> Ruling:
-    """A split goes one lattice step until a move has proved itself: narrowed, not held.
+    """A split goes a first step (policies/stages.py) until a move has proved itself: narrowed, not held.
 
-    Of k steps on a fine lattice as many as can prove anything: throughput is concave in the split, so the first n gain
-    at least n/k of the whole, and n/k x gain is to be a dead band. Where a change is a restart, a step costs as much
-    as the whole way: it goes there at once.
-    # 52 -> 118 of a lattice of 2, k = 33, +21 %, dead band 2 %: n = 4, to 60; of a lattice of 22, k = 3: n = 1, to 74
+    Where a change is a restart, a step costs as much as the whole way: it goes there at once.
     """
-    now, then = case.view.in_force.gpus_trainer, case.then.gpus_trainer
-    if SPLIT not in case.knobs or now is None or then is None or case.good_moves >= case.limits.trusted_moves:
+    now, then, total = case.view.in_force.gpus_trainer, case.then.gpus_trainer, gpus(case.view.in_force)
+    if SPLIT not in case.knobs or now is None or then is None or total is None:
         return OK
     how = case.view.capability(SPLIT)
-    if how is not None and how.change is Change.RESTART:
+    if now == then or case.good_moves >= case.limits.trusted_moves or (how and how.change is Change.RESTART):
         return OK
-    between = [
-        t
-        for t in lattice(case.view.topology, case.view.in_force, case.view.bounds)
-        if min(now, then) < t < max(now, then)
-    ]
-    if not between:
-        return OK
-    steps = sorted(between, key=lambda size: abs(size - now))
+    passed = way(lattice(case.view.topology, case.view.in_force, case.view.bounds), now, then)
     gain = case.gain_frac.mean if case.gain_frac is not None else 0.0
-    proving = ceil((len(steps) + 1) * case.limits.deadband_frac / gain) if gain > 0.0 else 1
-    if proving > len(steps):
+    near = first_step(passed, now, total, case.limits.deadband_frac / gain if gain > 0.0 else 0.0)
+    if near == then:
         return OK
-    near = steps[proving - 1]
-    share = (near - now) / (then - now)
     wish = merged(case.changes, split_to(case.view, near))
-    return Ruling(f"first a step: {now} to {near} trainer GPUs instead of {then}", None, wish, share)
+    return Ruling(
+        f"first one step: {now} to {near} trainer GPUs instead of {then}", None, wish, (near - now) / (then - now)
+    )
 
 
 def donor(case: Case) -> Ruling:

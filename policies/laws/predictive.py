@@ -49,6 +49,8 @@ SHOWN = 3
 DOUBTS = (0.5, 1.0, 1.5)
 """How far a model's gain of a knob other than the split is believed: low, mean, high."""
 
+NO_MODEL = "no calibrated model of this job: too few steps were seen, or it cannot make what the job delivers"
+
 
 @dataclass(frozen=True, slots=True)
 class Predictive:
@@ -74,7 +76,7 @@ class Predictive:
             why = view.memory.get("why", "nothing was wanted")
             return Hold(f"{why}; the next review is in {due - view.now_s:.0f} s", memory=view.memory)
         if view.model is None or view.workload is None or not view.snapshot.signals:
-            return Hold("no calibrated model of this job: too few steps were seen, or what it makes is not what the job delivers")
+            return Hold(NO_MODEL)
         here = asked(view, Setpoints())
         if here is None:
             return self._later(view, "the model cannot run the setting in force")
@@ -112,6 +114,8 @@ class Predictive:
         words = f"{named(option.changes)}: {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%}) by the model{beside}"
         if not gain.mean >= least:
             return self._later(view, f"best is {words}, under the {least:.1%} that pay for it")
+        if option.first_step < self.gain_min_frac and not _restarts(view, option.changes):
+            return self._later(view, f"best is {words}, but its first step gains only {option.first_step:+.1%}")
         if not gain.low > 0.0:
             return self._later(view, f"best is {words}: not sure to gain")
         return Proposal(option.changes, words, gain)
