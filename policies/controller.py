@@ -34,6 +34,9 @@ from policies.settings import direction, knobs_of, missing_of
 from policies.state import Asked, State, Wanted
 from simulators.plant import Observation, Setpoints
 
+REFUSED_TICKS = 4
+"""A wish that the models refused is asked of them again after so many ticks more than a fresh one takes."""
+
 
 def tick(
     rules: Rules, state: State, seen: Observation, commands: Iterable[Command], now_s: float
@@ -126,6 +129,7 @@ def _proposed(rules: Rules, state: State, view: View, blanked: str, seen: Observ
     )
     if verdict is not None and not verdict.passed:
         hold = held(state, view.now_s, HoldCode.GATE, verdict.reason)
+        state = replace(state, wanted=replace(state.wanted, ticks=-REFUSED_TICKS) if state.wanted else None)
         return state, replace(hold, proposed=answer.changes, trail=trail, verdict=verdict)
     return _by_mode(rules, state, view, decision, approved)
 

@@ -31,7 +31,7 @@ from simulators.workload import Workload
 STRUCTURE = "simulator"
 DRAWS = 3
 """Of the calibrated jobs, simulated: all have to agree."""
-BATCHES, WARM_UP_BATCHES = 16, 6
+BATCHES, WARM_UP_BATCHES = 32, 6
 """Trainer steps that are simulated for one prediction: the noise of a paired difference is then under 1 %."""
 DEADLINE_S = 20.0
 """For all that a gate asks at one tick, a child's start included."""

@@ -27,6 +27,8 @@ def confirmed(case: Case) -> Ruling:
     needed = case.limits.confirm_starved if relieves else case.limits.confirm_shrink
     if case.agreed >= needed:
         return OK
+    if case.agreed < 1:
+        return Ruling(f"the models refused it; asked again in {needed - case.agreed} ticks", HoldCode.UNCONFIRMED)
     return Ruling(f"wanted at {case.agreed} of the {needed} ticks in a row that it takes", HoldCode.UNCONFIRMED)
 
 

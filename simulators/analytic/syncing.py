@@ -9,6 +9,8 @@ from simulators.stations import Plug, SyncMode
 CELLS_MAX = 48
 PERIODS_MAX, PARTS, NEGLIGIBLE = 64, 4, 1e-3
 """Aborts that one rollout is followed through; each period in so many parts; smaller chances are left out."""
+HALVINGS = 14
+"""Of the longest time: the last resident is then known to a ten-thousandth of it."""
 LAST = 0.5614594835668851
 """exp(-Euler's constant): so many are left at the mean maximum."""
 
@@ -124,7 +126,7 @@ def _drain(times: Curve, residents: float, period_s: float) -> tuple[float, floa
     P(L > period + x) + (E[min(L, period + x)] - E[min(L, x)]) / E[L].
     """
     low, high = 0.0, times.xs[-1]
-    for _ in range(30):
+    for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         if residents * _runs(times, period_s, middle) > LAST:
             low = middle

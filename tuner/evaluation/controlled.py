@@ -10,7 +10,7 @@ from simulators.clock import VirtualClock
 from simulators.pipeline import SimulatedPlant
 from simulators.plant import Change
 from simulators.scenario import Scenario, job_at
-from tuner.charter import Charter, encoded, rules_of
+from tuner.charter import MODELLED, Charter, encoded, rules_of
 from tuner.errors import ConfigError
 from tuner.evaluation.measuring import Tally, run_of
 from tuner.evaluation.tasks import SLACK, Run, Task, extended
@@ -76,6 +76,7 @@ def charter_of(task: Task) -> Charter:
         earn_auto=False,
         seed=task.seed,
         parameters=task.parameters,
+        simulated=task.policy in MODELLED,
     )
 
 

@@ -188,3 +188,9 @@ def test_before_the_first_step_engines_at_work_are_evidence_and_afterwards_not()
     ruling = guarded(case(snapshot=Snapshot(engines, silent)))[1]
     assert ruling.code is HoldCode.STALE
     assert "step_s" in ruling.reason
+
+
+def test_a_wish_that_the_models_refused_says_when_they_are_asked_again() -> None:
+    _, ruling, _ = guarded(case(agreed=-3))
+    assert ruling.code is HoldCode.UNCONFIRMED
+    assert "refused" in ruling.reason
