@@ -1,8 +1,8 @@
 """The job at hand: its stated structure brought to what its metrics show, with the doubt that is left.
 
 A job file says how a job is built (engine, trainer, plug, sandboxes) and roughly how fast it is. What drifts is read
-from the steps in view (policies/following.py): response length, turns, tool answers and times, usable share,
-the trainer's seconds against its formula, and the engine's seconds per token against f(b) + m S (with prefill's share).
+from the steps in view (policies/following.py): response length, turns, tool answers and times, usable share, the
+trainer's seconds against its formula, and the engine's seconds per token against f(b) + m S.
 Then both sides are brought to what the job delivers. What no metric tells stays as stated.
 # busy 96 s where the formula says 80 s on 64 GPUs -> the trainer's factor is 1.2, at any number of GPUs
 """
@@ -35,6 +35,8 @@ MISFIT = 0.05
 """Standard deviation of the logarithm of the engines' speed that is right on average: what f(b) + m S leaves out."""
 MODEL = 0.01
 """The same of what two sides make together (tests/laws/test_analytic_against_events.py)."""
+WORKING_MIN = 0.1
+"""The least share of its time in which an engine decodes."""
 NUDGE = 0.02
 """A side is made so much slower to see what it takes from the whole."""
 
@@ -90,8 +92,7 @@ def fit(job: Job, seen: Observation) -> Fitted | None:
         return None
     now = without(merged_known(job.setpoints, seen.in_force), missing_of(seen.in_force, seen.inventory))
     job = replace(job, setpoints=now, stations=plain(job.stations, job.setpoints.gpus_trainer))
-    # What is trained first is what was finished first: short. Lengths are those of any setting.
-    if len(steps) >= ROWS_MIN:
+    if len(steps) >= ROWS_MIN:  # what is trained first is what was finished first: short
         job = replace(job, workload=_workload(job, rows if len(rows) >= ROWS_MIN else steps))
     job, trainer = _trainer(job, rows)
     job, engine = _engine(job, at_work)
@@ -110,9 +111,8 @@ def _delivering(fitted: Fitted, rows: Sequence[Row]) -> Fitted:
     """
     seen = followed(rows, [row_rate(row.values) for row in rows])
     said = _useful_per_s(fitted.job)
-    # The first steps fill the pipeline: what they deliver is less than either side can.
     if seen is None or said is None or len(rows) < ROWS_MIN:
-        return fitted
+        return fitted  # the first steps fill the pipeline: what they deliver is less than either side can
     slower = (with_engine_factor(fitted.job, 1.0 + NUDGE), with_trainer_factor(fitted.job, 1.0 + NUDGE))
     made = [_useful_per_s(job) or said for job in slower]
     shares = [max(0.0, log(said / other) / log(1.0 + NUDGE)) for other in made]
@@ -252,7 +252,9 @@ def _engine(job: Job, rows: Sequence[Row]) -> tuple[Job, Belief | None]:
 def _slowness(stations: Stations, row: Row) -> float | None:
     """Measured seconds per token over f(b) + m S, at the residents and contexts of the step.
 
-    Prefill that is mixed into decode takes its share u of the clock: t = (f(b) + m S) / (1 - u).
+    Prefill mixed into decode takes its share u of the clock, and in a weight sync all residents stand still for its
+    share p of the step: t = (f(b) + m S) / (1 - u - p). The model adds both by itself.
+    # a sync of 3 s in steps of 36 s: 9 % more seconds per token than f(b) + m S, and the engine is no slower
     """
     values, engine = row.values, stations.engine
     tpot, running, engines = (values.get(name) for name in ("tpot_s", "running", "engines"))
@@ -267,9 +269,10 @@ def _slowness(stations: Stations, row: Row) -> float | None:
     else:
         context = values.get("prompt_len_mean", 0.0) + values.get("resp_len_mean", 0.0) / 2.0
         step_s += engine.step.per_context_token_s * residents * context
+    lost = values.get("weight_sync_s", 0.0) / max(TINY, values.get("step_s", inf))
     if stations.prefill is None:
-        share = values.get("prompt_tokens_per_s", 0.0) * engine.prefill_s_per_token / engines
-        step_s /= max(0.1, 1.0 - share)
+        lost += values.get("prompt_tokens_per_s", 0.0) * engine.prefill_s_per_token / engines
+    step_s /= max(WORKING_MIN, 1.0 - lost)
     return tpot / max(TINY, step_s)
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.fitted import STATED
+from policies.fitted import STATED, fit
 from policies.modelling import NominalModeller
 from simulators.analytic import AnalyticModel
 from simulators.pipeline import SimulatedPlant
@@ -40,6 +40,22 @@ def test_it_follows_lengths_that_its_file_does_not_know() -> None:
     central = NominalModeller(job_at(plant.scenario, 0, 0.0)).central(seen)
     assert central is not None
     assert central.workload.response.mean_tokens == pytest.approx(10500.0, rel=0.1)
+
+
+@pytest.mark.parametrize("sync_s", [0.0, 3.0, 8.0])
+def test_the_pause_of_a_weight_sync_is_not_taken_for_slow_engines(sync_s: float) -> None:
+    """Residents stand still in it: the seconds per token that a job logs hold it, and the model adds it once more."""
+    scenario = load("length-x3-in-25-steps").scenario
+    stations = replace(scenario.stations, sync=replace(scenario.stations.sync, seconds=sync_s))
+    exact = replace(scenario.measurement, noise_sigma=0.0)
+    scenario = replace(scenario, stations=stations, measurement=exact, drift=(), horizon=Horizon(steps=20))
+    plant = SimulatedPlant(scenario, seed=3)
+    plant.advance()
+    stated = job_at(scenario, 0, 0.0)
+    fitted = fit(stated, plant.observe(plant.now_s))
+    assert fitted is not None
+    slower = fitted.job.stations.engine.step.per_context_token_s / stated.stations.engine.step.per_context_token_s
+    assert slower == pytest.approx(1.0, abs=0.025)
 
 
 def test_its_draws_scatter_repeat_and_hold_another_structure() -> None:
