@@ -42,8 +42,15 @@ def tick(
     rules: Rules, state: State, seen: Observation, commands: Iterable[Command], now_s: float
 ) -> tuple[State, Decision]:
     """One decision. The same rules, state, observation, commands and time give the same answer, in any process."""
+    return sane_tick(rules, state, sane(seen), commands, now_s)
+
+
+def sane_tick(
+    rules: Rules, state: State, seen: Observation, commands: Iterable[Command], now_s: float
+) -> tuple[State, Decision]:
+    """The same on an observation that is sane already (policies/readings.py): whoever writes it down saw to that."""
     now_s = now_s if state.at_s is None else max(now_s, state.at_s)
-    seen = aged(sane(seen), now_s)
+    seen = aged(seen, now_s)
     state = replace(state, tick=state.tick + 1, at_s=now_s, stopped=False, cursors=seen.cursors or state.cursors)
     state, notes = noticed(rules, state, seen, commands)
     state, decision = _decided(rules, state, seen)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from policies.conduct import noted
 from policies.control import Command, CommandKind, Decision
-from policies.controller import tick
+from policies.controller import sane_tick, tick
 from policies.readings import sane
 from policies.rules import Rules
 from policies.settings import values
@@ -120,7 +120,7 @@ def step(parts: Parts, state: State, now_s: float) -> State:
 def one_tick(parts: Parts, state: State, now_s: float) -> Ticked:
     """One tick with its effects. What cannot be written is not done: the state stays, people's words wait."""
     seen, commands = sane(_observed(parts.plant, now_s)), parts.inbox.drain()
-    after, decision = tick(parts.rules, state, seen, commands, now_s)
+    after, decision = sane_tick(parts.rules, state, seen, commands, now_s)
     entry = Entry(now_s, seen, commands, after, decision)
     try:
         tick_id = parts.ledger.commit(entry)

@@ -94,6 +94,16 @@ def test_once_prints_one_decision_with_its_reason_and_writes_it_down(equipoise: 
     assert len(table.splitlines()) == 3
 
 
+def test_a_group_size_that_only_the_model_states_is_enough_to_look_ahead(folder: Path, equipoise: Command) -> None:
+    """Neither [setpoints] nor the log says it: the law asks the model and wants a move, which is to be confirmed."""
+    assert "group_size" not in JOB
+    (folder / "job.toml").write_text(JOB + '[policy]\nmodel = "steady-noise-24h"\n')
+    done = equipoise("run", "--job", "job.toml", "--once", "--json")
+    assert done.code == 0, done.err
+    decision = json.loads(done.out)["decision"]
+    assert decision["code"] == "unconfirmed", decision["reason"]
+
+
 @pytest.mark.slow
 def test_run_serves_a_live_job_until_interrupted(folder: Path, equipoise: Command) -> None:
     (folder / "token").write_text(SECRET)
