@@ -8,21 +8,22 @@ Then both sides are brought to what the job delivers. What no metric tells stays
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import exp, inf, log, sqrt
+from dataclasses import replace
+from math import inf
 
 from policies.beliefs import EXPONENT_MEAN, Belief
+from policies.delivered import MISFIT, Doubt, Fitted, delivering
 from policies.following import followed, mean_of, newest
-from policies.readings import ROWS_MIN, kept_rows, of_one_setting, row_rate
+from policies.readings import ROWS_MIN, kept_rows, of_one_setting
 from policies.settings import missing_of, without
-from simulators.analytic import AnalyticModel
+from policies.sides import hinged, with_engine_factor, with_trainer_factor
 from simulators.analytic.rollout import clipped_mean
 from simulators.analytic.solving import usable_share
 from simulators.event_state import Job
 from simulators.plant import Observation, Setpoints
 from simulators.signals import TINY
 from simulators.snapshot import Row
-from simulators.stations import Stations, StepTime, SyncMode, Trainer
+from simulators.stations import Stations, StepTime, SyncMode
 from simulators.workload import Lengths, SolveRates, Workload
 
 ROWS = 64
@@ -31,60 +32,8 @@ RECENT = 16
 """Of what may be 0 and is not followed, the mean of so many."""
 STATED = 0.2
 """Standard deviation of the logarithm of a stated speed that nobody has measured."""
-MISFIT = 0.05
-"""Standard deviation of the logarithm of the engines' speed that is right on average: what f(b) + m S leaves out."""
-MODEL = 0.01
-"""The same of what two sides make together (tests/laws/test_analytic_against_events.py)."""
 WORKING_MIN = 0.1
 """The least share of its time in which an engine decodes."""
-NUDGE = 0.02
-"""A side is made so much slower to see what it takes from the whole."""
-UNLIKE = 0.7
-"""ln of a half or a double: a model that is so far from what the job delivers is none of it."""
-ROUNDS, CLOSE = 4, 0.01
-"""Corrections by what is delivered, at most; and how near to it is near enough."""
-
-
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """Of ln(seconds per token) of both sides, and how what the job delivers binds them together.
-
-    delivered: ln X = -(engine share) e - (trainer share) t + noise. The update is Kalman's with one reading.
-    """
-
-    engine: float = MISFIT**2
-    """Variances before that reading."""
-    trainer: float = 0.0
-    engine_share: float = 0.0
-    """By how much X falls when a side slows down: 1 where it alone limits, 0 where the other does."""
-    trainer_share: float = 0.0
-    noise: float = inf
-    misfit: float = 0.0
-    """Square of what the model still makes too much or too little of, in logarithms, beyond that noise: the ratio of
-    both sides cannot be known better than that."""
-
-    @property
-    def total(self) -> float:
-        """Variance of the reading that was to be expected."""
-        return self.engine_share**2 * self.engine + self.trainer_share**2 * self.trainer + self.noise
-
-    def gains(self) -> tuple[float, float]:
-        """By how much each side becomes slower for each 1 % that is missing."""
-        return self.engine * self.engine_share / self.total, self.trainer * self.trainer_share / self.total
-
-    @property
-    def ratio(self) -> float:
-        """Variance of ln(generator's rate / trainer's) after it."""
-        shared = self.engine * self.engine_share - self.trainer * self.trainer_share
-        return self.engine + self.trainer - shared**2 / self.total + self.misfit
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """The job as its metrics have it, with the doubt of what was read."""
-
-    job: Job
-    doubt: Doubt
 
 
 def fit(job: Job, seen: Observation) -> Fitted | None:
@@ -107,63 +56,7 @@ def fit(job: Job, seen: Observation) -> Fitted | None:
     doubt = Doubt(
         STATED**2 if engine is None else MISFIT**2 + engine.variance, STATED**2 if trainer is None else trainer.variance
     )
-    return _delivering(Fitted(job, doubt), rows)
-
-
-def _delivering(fitted: Fitted, rows: Sequence[Row]) -> Fitted | None:
-    """Both sides' speeds brought to what the job delivers, each by its part in it and by its doubt.
-
-    A side that limits is measured by that as nothing else measures it, whatever its formula leaves out. Where the other
-    side limits after the first correction the parts are others: linearised anew there (iterated Kalman, Bell and Cathey
-    1993), as long as that explains more of what is delivered. None where nothing does: the job is built otherwise.
-    # engines +-5 %, they alone limit, 4 % less than expected is delivered (+-1.5 %): engines 3.7 % slower, +-1.5 %
-    """
-    seen = followed(rows, [row_rate(row.values) for row in rows])
-    at = _linear(fitted, (0.0, 0.0))
-    # The first steps fill the pipeline: what they deliver is less than either side can.
-    if seen is None or at is None or len(rows) < ROWS_MIN:
-        return fitted
-    said, doubt = at
-    doubt = replace(doubt, noise=seen.variance + MODEL**2)
-    logs, wanted = (0.0, 0.0), log(seen.rate)
-    for _ in range(ROUNDS):
-        engine, trainer = doubt.gains()
-        short = said + doubt.engine_share * logs[0] + doubt.trainer_share * logs[1] - wanted
-        there = (engine * short, trainer * short)
-        at = _linear(fitted, there)
-        if at is None or abs(at[0] - wanted) >= abs(said - wanted):
-            break
-        logs, said, doubt = there, at[0], replace(at[1], noise=doubt.noise)
-        if abs(said - wanted) < max(CLOSE, sqrt(doubt.noise)):
-            break
-    left = (said - wanted) ** 2
-    if left > UNLIKE**2:
-        return None
-    return Fitted(_slowed(fitted.job, logs), replace(doubt, misfit=max(0.0, left - doubt.noise)))
-
-
-def _slowed(job: Job, logs: tuple[float, float]) -> Job:
-    """Both sides slower by that much, in logarithms: (engines, trainer)."""
-    return with_engine_factor(with_trainer_factor(job, exp(logs[1])), exp(logs[0]))
-
-
-def _linear(fitted: Fitted, logs: tuple[float, float]) -> tuple[float, Doubt] | None:
-    """(ln X of the job with both sides so much slower, the doubt with their parts in it there)."""
-    job = _slowed(fitted.job, logs)
-    said = _useful_per_s(job)
-    if said is None:
-        return None
-    slower = (with_engine_factor(job, 1.0 + NUDGE), with_trainer_factor(job, 1.0 + NUDGE))
-    shares = [max(0.0, log(said / (_useful_per_s(other) or said)) / log(1.0 + NUDGE)) for other in slower]
-    return log(said), replace(fitted.doubt, engine_share=shares[0], trainer_share=shares[1])
-
-
-def _useful_per_s(job: Job) -> float | None:
-    try:
-        made = AnalyticModel(job.stations).predict(job.topology, job.workload, job.setpoints).useful_rollouts_per_s
-    except ValueError:
-        return None
-    return made if made > TINY else None
+    return delivering(Fitted(job, doubt), rows)
 
 
 def merged_known(stated: Setpoints, in_force: Setpoints) -> Setpoints:
@@ -185,12 +78,6 @@ def plain(stations: Stations, gpus_trainer: int | None) -> Stations:
         engine=replace(engine, step=line, lockstep=1, speeds=()),
         trainer=hinged(trainer, gpus_trainer or 1, EXPONENT_MEAN),
     )
-
-
-def hinged(trainer: Trainer, gpus: int, exponent: float) -> Trainer:
-    """Another exponent, as fast as before on that many GPUs."""
-    seconds = trainer.gpu_s_per_token * gpus ** (exponent - trainer.exponent)
-    return replace(trainer, gpu_s_per_token=seconds, exponent=exponent)
 
 
 # ---- what rollouts are like ----
@@ -274,12 +161,6 @@ def _trainer(job: Job, rows: Sequence[Row]) -> tuple[Job, Belief | None]:
     return (job, None) if factor is None else (with_trainer_factor(job, factor.rate), factor)
 
 
-def with_trainer_factor(job: Job, factor: float) -> Job:
-    trainer = job.stations.trainer
-    scaled = replace(trainer, base_s=trainer.base_s * factor, gpu_s_per_token=trainer.gpu_s_per_token * factor)
-    return replace(job, stations=replace(job.stations, trainer=scaled))
-
-
 def _engine(job: Job, rows: Sequence[Row]) -> tuple[Job, Belief | None]:
     """Engines that are emptied at every publication work in bursts: more residents and more prefill at once than their
     means say. The reading is then the most that they can be slower; what is stated is the least.
@@ -321,13 +202,6 @@ def _slowness(stations: Stations, row: Row) -> float | None:
         lost += values.get("prompt_tokens_per_s", 0.0) * engine.prefill_s_per_token / engines
     step_s /= max(WORKING_MIN, 1.0 - lost)
     return tpot / max(TINY, step_s)
-
-
-def with_engine_factor(job: Job, factor: float) -> Job:
-    engine = job.stations.engine
-    step = StepTime(tuple((b, t * factor) for b, t in engine.step.table), engine.step.per_context_token_s * factor)
-    scaled = replace(engine, step=step, prefill_s_per_token=engine.prefill_s_per_token * factor)
-    return replace(job, stations=replace(job.stations, engine=scaled))
 
 
 def _surroundings(job: Job, rows: Sequence[Row]) -> Stations:

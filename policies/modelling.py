@@ -10,11 +10,13 @@ from math import erfc, exp, hypot, isfinite, log, sqrt
 
 from policies.beliefs import EXPONENT_HIGH, EXPONENT_LOW, EXPONENT_MEAN
 from policies.control import Draw
-from policies.fitted import RECENT, Fitted, fit, hinged, with_clipped_mean, with_engine_factor, with_trainer_factor
+from policies.delivered import Fitted
+from policies.fitted import RECENT, fit, with_clipped_mean
 from policies.following import mean_of
 from policies.outlook import CLEAR, Outlook, to_come
 from policies.readings import kept_rows
 from policies.settings import values
+from policies.sides import hinged, with_engine_factor, with_trainer_factor
 from simulators.analytic import AnalyticModel
 from simulators.analytic.rollout import clipped_mean
 from simulators.event_state import Job
