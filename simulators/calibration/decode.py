@@ -1,4 +1,6 @@
-"""The engine's iteration time t = f(b) + m S, from engine records with different numbers of residents.
+"""The engine's iteration time t = a + k b, from engine records with different numbers of residents.
+
+What contexts cost is inside k: a record has no contexts of its own, and they grow with the residents.
 
 A job that runs at one concurrency shows one point of f. Ramps, drains and evaluations move it for free, so records
 that the balance signals leave out are kept here.
@@ -24,8 +26,6 @@ class DecodeFit:
     """Seconds of one iteration at the mean number of residents."""
     residents: float | None = None
     """Mean residents of one engine over the records."""
-    context_s: Parameter | None = None
-    """m."""
     residual: float | None = None
 
 
