@@ -36,7 +36,7 @@ demo: $(STAMP) ## advise on a bundled real log; leaves demo/report.html
 	@printf '\nThe same answer with pictures: %s\n' "$(CURDIR)/demo/report.html"
 
 warm: $(STAMP) ## compile the event engine once (a minute or two), so that no simulation waits for it
-	@$(PY) -c 'from simulators.event_model import warm_up; warm_up()'
+	@$(PY) -c 'from simulators.compiled import warm_up; warm_up()'
 
 test: warm ## unit, laws, stories, contracts and docs tests
 	$(PYTEST) tests -n $(WORKERS) -m "not integration" --durations=12

@@ -12,10 +12,11 @@ from statistics import median
 
 from benchmarks.speed import Row, machine, publish, table
 from benchmarks.yardsticks import build_cpp, run_cpp, simpy_events_per_s
-from simulators import event_model
-from simulators.event_model import Counters, Simulation
+from simulators import compiled
+from simulators.counters import Counters
 from simulators.event_state import Job
 from simulators.plant import Setpoints, Topology
+from simulators.simulation import Simulation
 from simulators.stations import Admission, Engine, Plug, Stations, StepTime, Trainer, WeightSync, affine
 from simulators.workload import Duration, Lengths, Turns, Workload
 
@@ -70,7 +71,7 @@ def queue_job(sources: int, think_s: float) -> Job:
 
 def path_events_per_s(customers: int, seed: int) -> float:
     started_s = time.process_time()
-    event_model.multi_server(8, 7.2, 1.0, customers, seed)
+    compiled.multi_server(8, 7.2, 1.0, customers, seed)
     return 2.0 * customers / (time.process_time() - started_s)
 
 
@@ -186,7 +187,7 @@ def peak_bytes() -> int:
 
 def main() -> int:
     print("the event engine; compiling first if need be", flush=True)
-    event_model.warm_up()
+    compiled.warm_up()
     rows = [*queue_rows(), *scale_rows(), what_if_row(1, 0.010, 0.005), what_if_row(20, 0.4, 0.2)]
     with tempfile.TemporaryDirectory(prefix="equipoise-bench-") as folder:
         rows += cpp_rows(build_cpp(folder))

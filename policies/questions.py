@@ -9,7 +9,7 @@ from simulators.analytic import AnalyticModel
 from simulators.calibration import Answer, Draw, ask
 from simulators.calibration.checking import Checked, checked
 from simulators.calibration.completion import SIDES_ASSUMED
-from simulators.event_model import is_warm
+from simulators.compiled import is_warm
 from simulators.event_state import Job
 from simulators.legality import refusal
 from simulators.limits import binding_limits

@@ -39,28 +39,21 @@ from numba.extending import (
 from numba.np import arrayobj
 
 from simulators import streams
+from simulators.distributions import CELLS, EDGE, EMPIRICAL_SHARED, EXPONENTIAL, FIXED, GEOMETRIC, LOGNORMAL, NEVER
+from simulators.event_parameters import parameters
 from simulators.event_state import (
     ABORT,
     BUFFER_CAP,
-    CELLS,
     DISCARD_STALE,
     DRAIN,
     DROP_OLDEST,
-    EDGE,
-    EMPIRICAL_SHARED,
-    EXPONENTIAL,
-    FIXED,
-    GEOMETRIC,
     IN_FLIGHT,
-    LOGNORMAL,
-    NEVER,
     PER_SYNC,
     WIP_CAP,
     Counts,
     Job,
     Parameters,
     Rates,
-    parameters,
 )
 from simulators.plant import Setpoints, Topology
 from simulators.stations import Engine, Stations, Trainer, affine
@@ -522,7 +515,7 @@ def uniform(key, stream, group, member, turn):
 
 @_called
 def exact_quantile(s, law, share):
-    """event_state.exact_quantile on arrays."""
+    """distributions.exact_quantile on arrays."""
     kind = s.kinds[law, K.kind]
     if kind == LOGNORMAL:
         return exp(s.laws[law, L.location] + s.laws[law, L.own_sigma] * normal_quantile(share))
@@ -2640,17 +2633,27 @@ def _blank(made: Parameters, seed: int, trace_rows: int = 0, wide: bool = False)
 def _wide_arrays(made: Parameters, groups: int) -> dict[str, Any]:
     """What only the widest variant uses; of the least size for no groups."""
     counts = made.counts
-    pool = np.zeros((max(1, counts.prefill_engines), LINE), np.int64)
-    pool[:, Q.busy] = -1
-    leaks = counts.sandbox_limit if counts.sandbox_limit < NEVER else 0
+    pool = _idle_pool(max(1, counts.prefill_engines))
     return {
         "members": np.full((max(1, groups), counts.members_started), -1, np.int32),
         "order": np.zeros(max(1, 2 * groups), np.int64),
         "rounds": np.zeros(ROUNDS if groups else 1, np.int64),
         "pool": pool,
         "pool_kv": np.zeros((len(pool), 2)),
-        "agenda": np.zeros((1, 2 * (4 * len(pool) + counts.in_flight_limit + leaks + 16)), np.int64),
+        "agenda": np.zeros((1, _agenda_words(len(pool), counts.in_flight_limit, counts)), np.int64),
     }
+
+
+def _idle_pool(engines: int) -> Any:
+    pool = np.zeros((engines, LINE), np.int64)
+    pool[:, Q.busy] = -1
+    return pool
+
+
+def _agenda_words(prefill_engines: int, rollouts: int, counts: Counts) -> int:
+    """Room for what may be planned at once: a rollout's next event, an engine's, the end of a leaked sandbox."""
+    leaks = counts.sandbox_limit if counts.sandbox_limit < NEVER else 0
+    return 2 * (4 * prefill_engines + rollouts + leaks + 16)
 
 
 def _addressed(**arrays: Any) -> State:
@@ -2807,6 +2810,7 @@ def changed(s: State, made: Parameters) -> State:
     outs = rollouts // counts.engines + 2
     s = with_room(s, room._replace(rollouts=rollouts, members=counts.members_started, outs=outs))
     s = _with_engines(s, max(counts.engines, len(s.engines)), counts.slots + 1)
+    s = _with_pool(s, counts)
     s = _replaced(s, **_parameter_arrays(made))
     most = max(counts.slots, int(s.engines[:, E.residents].max()))
     slope = s.step_s[-1] - s.step_s[-2]
@@ -2831,6 +2835,21 @@ def _with_engines(s: State, engines: int, slots: int) -> State:
         outs=_copied(_heaps(engines, s.outs.shape[1] // 2), s.outs),
         tree=_tree(engines, INF_BITS),
         loads=_tree(engines, NEVER),
+    )
+
+
+def _with_pool(s: State, counts: Counts) -> State:
+    """More prefill engines come at once; of fewer, the last ones finish what they have. And room on the agenda for
+    every sandbox that may leak under a larger quota."""
+    if not s.n[N.wide]:
+        return s
+    engines = max(counts.prefill_engines, len(s.pool))
+    pool = _idle_pool(engines)
+    return _replaced(
+        s,
+        pool=_copied(pool, s.pool),
+        pool_kv=_wider(s.pool_kv, (engines, 2)),
+        agenda=_wider(s.agenda, (1, max(s.agenda.shape[1], _agenda_words(engines, len(s.rollouts), counts)))),
     )
 
 

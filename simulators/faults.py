@@ -60,6 +60,9 @@ def setting_faults(topology: Topology, knobs: Setpoints) -> Iterator[Fault]:
         yield from _trainer(topology, knobs)
     elif topology.gpus_total is None:
         yield Fault("topology.gpus_total", None, "is needed: in a serial job both sides use all GPUs")
+    if knobs.overlap is not None and knobs.overlap is not (topology.mode is Mode.OVERLAPPED):
+        why = f"contradicts topology.mode = {topology.mode}, which is what is simulated: change that, or leave this out"
+        yield Fault("setpoints.overlap", knobs.overlap, why)
 
 
 def _batch(knobs: Setpoints) -> Iterator[Fault]:
@@ -83,6 +86,10 @@ def _generator(topology: Topology, knobs: Setpoints) -> Iterator[Fault]:
         missing = "gpus_decode" if knobs.gpus_decode is None else "gpus_prefill"
         yield Fault(f"setpoints.{missing}", None, "is needed: a disaggregated generator has both pools")
         return
+    pools = (knobs.gpus_prefill or 0) + (knobs.gpus_decode or 0)
+    if split and knobs.gpus_generator not in (None, pools):
+        why = f"must be gpus_prefill + gpus_decode = {pools}: turn the pools with it, or leave it out"
+        yield Fault("setpoints.gpus_generator", knobs.gpus_generator, why)
     serial = topology.mode is Mode.SERIAL
     name = "topology.gpus_total" if serial else "setpoints.gpus_decode" if split else "setpoints.gpus_generator"
     pool = topology.gpus_total if serial else knobs.gpus_decode if split else knobs.gpus_generator
@@ -101,6 +108,10 @@ def _trainer(topology: Topology, knobs: Setpoints) -> Iterator[Fault]:
     if total is not None and floor > total:
         yield Fault("topology.trainer_gpus_min", floor, f"is more than gpus_total={total}: no trainer size is legal")
         return
+    if total is not None and not topology.trainer_sizes and -(-floor // step) * step >= total:
+        why = f"has no multiple from trainer_gpus_min={floor} to under gpus_total={total}: no trainer size is legal"
+        yield Fault("topology.trainer_gpu_step", step, why)
+        return
     legal = [s for s in topology.trainer_sizes if s >= floor and (total is None or s < total)]
     if topology.trainer_sizes and not legal:
         yield Fault("topology.trainer_sizes", list(topology.trainer_sizes), "holds no size that the GPUs allow")
@@ -115,7 +126,10 @@ def _trainer(topology: Topology, knobs: Setpoints) -> Iterator[Fault]:
     elif size % step:
         yield Fault("setpoints.gpus_trainer", size, f"must be a multiple of topology.trainer_gpu_step={step}")
     elif topology.batch_must_divide and knobs.batch_rollouts and knobs.batch_rollouts % (size // step):
-        why = f"makes {size // step} data-parallel ranks, which do not divide batch_rollouts={knobs.batch_rollouts}"
+        ranks = size // step
+        fewer = next(r for r in range(ranks, 0, -1) if knobs.batch_rollouts % r == 0)
+        why = f"makes {ranks} data-parallel ranks, which do not divide batch_rollouts={knobs.batch_rollouts}"
+        why += f"; {fewer * step} would" if fewer * step >= floor else ""
         yield Fault("setpoints.gpus_trainer", size, why)
     used = size + (knobs.gpus_generator or (knobs.gpus_prefill or 0) + (knobs.gpus_decode or 0))
     if total is not None and used > total:
@@ -181,12 +195,20 @@ def _stations(job: Job) -> Iterator[Fault]:
     yield from _plug(stations, knobs)
 
 
+NEVER_FILLS = {
+    Plug.WIP_CAP: "never lets a batch start",
+    Plug.DROP_OLDEST: "drops groups before a batch of them waits",
+    Plug.PER_SYNC: "lets fewer groups start between two publications than their steps train",
+}
+"""What becomes of a limit under one batch."""
+
+
 def _plug(stations: Stations, knobs: Setpoints) -> Iterator[Fault]:
-    limit, size, batch = stations.admission.limit_groups, knobs.group_size or 1, knobs.batch_rollouts or 0
-    if stations.admission.plug is Plug.WIP_CAP and limit is not None and limit * size < batch:
-        need = -(-batch // size)
-        yield Fault("stations.admission.limit_groups", limit, f"never lets a batch start: it needs {need} groups")
-    plug = stations.admission.plug
+    plug, limit = stations.admission.plug, stations.admission.limit_groups
+    batch = -(-(knobs.batch_rollouts or 0) // (knobs.group_size or 1))
+    need = batch * (knobs.sync_interval or 1) if plug is Plug.PER_SYNC else batch
+    if plug in NEVER_FILLS and limit is not None and limit < need:
+        yield Fault("stations.admission.limit_groups", limit, f"{NEVER_FILLS[plug]}: it needs {need} groups")
     if plug in (Plug.BUFFER_CAP, Plug.DROP_OLDEST, Plug.PER_SYNC) and limit is None:
         yield Fault("stations.admission.limit_groups", None, f"is needed by plug = {plug}")
     if plug is Plug.DISCARD_STALE and knobs.staleness_bound is None:

@@ -32,3 +32,15 @@ def range_of(name: str) -> tuple[float, float]:
     if name in AT_LEAST_ONE or name in POSITIVE_COUNTS:
         return (1.0, LARGEST)
     return (0.0, LARGEST)
+
+
+def refused(field: str, value: object, remedy: str) -> ValueError:
+    """The error of a value that cannot be, to be raised."""
+    return ValueError(f"{field}={value!r}: {remedy}")
+
+
+def at_least(field: str, value: float, low: float) -> float:
+    """The value itself. Raises ValueError where it is less, or no finite number."""
+    if not (low <= value < float("inf")):
+        raise refused(field, value, f"must be a finite number of at least {low:g}")
+    return value

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import exp
 
-from simulators.event_model import Counters, capacity_tokens_per_s
-from simulators.event_state import Job, parameters
+from simulators.counters import Counters
+from simulators.event_model import capacity_tokens_per_s
+from simulators.event_parameters import parameters
+from simulators.event_state import Job
 from simulators.signals import SIGNALS, TINY
 from simulators.snapshot import Row
 from simulators.streams import normal_quantile, uniform

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from math import inf
 
 from simulators.drift import By, Shape
-from simulators.event_model import Simulation
 from simulators.event_state import Job
 from simulators.faults import setting_faults
 from simulators.metering import Meter, measured, scraped, signals_of
 from simulators.plant import Change, Inventory, Observation, Order, Outcome, Receipt, Setpoints, Status, TrainerResize
 from simulators.scenario import Event, EventKind, Move, Scenario, active, job_at, with_knob
+from simulators.simulation import Simulation
 from simulators.snapshot import Row, Snapshot
 from simulators.streams import seed_key, uniform
 from simulators.window import Sources, assemble
@@ -184,7 +184,10 @@ class SimulatedPlant:
         job = job_at(self.scenario, self.step, self.now_s, self._in_transit())
         if job != self._job and not self.done:
             self._job = job
-            self._simulation.change(job)
+            try:
+                self._simulation.change(job)
+            except ValueError as impossible:  # what befalls a job may leave one that cannot run: that is its end
+                self.stopped = str(impossible)
 
     # ---- orders ----
 

@@ -162,15 +162,23 @@ def turned_by_others(scenario: Scenario, knobs: Setpoints, at: dict[By, float]) 
 
 
 def with_knob(knobs: Setpoints, knob: str, value: float | None) -> Setpoints:
-    """The setpoints with one changed; a whole number is a count, and a switch knows only 0 and 1."""
+    """The setpoints with one changed; a whole number is a count, and a switch knows only 0 and 1.
+
+    What the generator has in all goes with its two pools.
+    """
     if value is None:
         return knobs
     whole: Any = bool(value) if knob in SWITCHES else value if knob in REAL else round(value)
-    return replace(knobs, **{knob: whole})
+    turned = replace(knobs, **{knob: whole})
+    if knob not in POOLS or knobs.gpus_generator is None:
+        return turned
+    return replace(turned, gpus_generator=(turned.gpus_prefill or 0) + (turned.gpus_decode or 0))
 
 
 SWITCHES = frozenset({"overlap", "partial_rollout", "in_flight_update", "filter_zero_adv", "packing"})
 """Knobs that are on or off."""
+POOLS = frozenset({"gpus_prefill", "gpus_decode"})
+"""The two halves of a disaggregated generator."""
 REAL = frozenset({"oversampling_ratio", "staleness_bound"})
 """Knobs that need not be whole."""
 

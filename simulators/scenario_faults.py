@@ -8,7 +8,7 @@ from simulators.event_state import Job
 from simulators.faults import Fault, job_faults, range_faults
 from simulators.fields import range_of
 from simulators.plant import Setpoints
-from simulators.scenario import SWITCHES, Event, EventKind, Horizon, Scenario, job_at
+from simulators.scenario import REAL, SWITCHES, Event, EventKind, Horizon, Scenario, job_at
 from simulators.signals import SIGNALS
 
 KNOBS = tuple(f.name for f in fields(Setpoints))
@@ -24,6 +24,12 @@ NEEDS = {
     EventKind.KNOB_CHANGE: ("knob", "value"),
 }
 """Keys without which an event says nothing."""
+STATED_ELSEWHERE = {
+    "overlap": "a simulated job keeps its topology.mode to the end",
+    "packing": "what packing costs or saves is stations.trainer.gpu_s_per_token: a drift on it can say so",
+    "in_flight_update": "how weights arrive is stations.sync.mode, to the end",
+}
+"""Knobs that no running simulation turns: an order for one would be met and change nothing."""
 
 
 def faults_of(scenario: Scenario) -> list[Fault]:
@@ -31,7 +37,7 @@ def faults_of(scenario: Scenario) -> list[Fault]:
     job = Job(scenario.topology, scenario.stations, scenario.workload, scenario.setpoints)
     found = [*_horizon(scenario.horizon), *_rest(scenario), *job_faults(job)]
     found += [f for place, drift in enumerate(scenario.drift) for f in _drift(f"drift.{place}", drift, job)]
-    found += [f for place, event in enumerate(scenario.event) for f in _event(f"event.{place}", event)]
+    found += [f for place, event in enumerate(scenario.event) for f in _event(f"event.{place}", event, scenario)]
     return found or list(_becomes(scenario))
 
 
@@ -49,8 +55,7 @@ def _rest(scenario: Scenario) -> Iterator[Fault]:
     yield from range_faults("move", scenario.move)
     yield from range_faults("measurement", scenario.measurement)
     for place, move in enumerate(scenario.move):
-        if move.knob not in KNOBS:
-            yield Fault(f"move.{place}.knob", move.knob, f"is no knob; known: {', '.join(KNOBS)}")
+        yield from _knob(f"move.{place}.knob", move.knob, scenario)
     for name in scenario.measurement.hidden:
         if name not in SIGNALS:
             yield Fault("measurement.hidden", name, "is no signal; docs/signals.md lists them")
@@ -103,7 +108,17 @@ def _shape(key: str, drift: Drift, base: float) -> Iterator[Fault]:
         yield Fault(f"{key}.shape", str(drift.shape), f"needs positive ends: {drift.path}={base:g}, to={drift.to}")
 
 
-def _event(key: str, event: Event) -> Iterator[Fault]:
+def _knob(key: str, knob: str, scenario: Scenario) -> Iterator[Fault]:
+    """Whether turning it would change this job."""
+    if knob not in KNOBS:
+        yield Fault(key, knob, f"is no knob; known: {', '.join(KNOBS)}")
+    elif knob in STATED_ELSEWHERE:
+        yield Fault(key, knob, f"cannot be turned here: {STATED_ELSEWHERE[knob]}")
+    elif knob == "sandbox_quota" and scenario.stations.sandboxes is None:
+        yield Fault(key, knob, "bounds nothing here: give the job its stations.sandboxes")
+
+
+def _event(key: str, event: Event, scenario: Scenario) -> Iterator[Fault]:
     given: dict[str, object] = {"gpus": event.gpus, "factor": event.factor, "limit": event.limit, "until": event.until}
     given |= {"knob": event.knob, "value": event.value}
     for name in NEEDS[event.kind]:
@@ -118,10 +133,18 @@ def _event(key: str, event: Event) -> Iterator[Fault]:
         yield Fault(f"{key}.until", event.until, f"must be after at={event.at:g}")
     if (event.factor is not None and event.factor <= 0) or (event.gpus or 1) < 1 or (event.limit or 1) < 1:
         yield Fault(f"{key}.kind", str(event.kind), "needs a positive factor, gpus or limit")
-    if event.knob is not None and event.knob not in KNOBS:
-        yield Fault(f"{key}.knob", event.knob, f"is no knob; known: {', '.join(KNOBS)}")
+    if event.knob is not None:
+        yield from _knob(f"{key}.knob", event.knob, scenario)
     if event.knob in SWITCHES and event.value not in (0, 1, None):
         yield Fault(f"{key}.value", event.value, f"must be 0 or 1: {event.knob} is a switch")
+    elif event.value is not None and event.knob not in REAL and event.value != int(event.value):
+        yield Fault(f"{key}.value", event.value, f"must be a whole number: {event.knob} is a count")
+    fleet, tool = scenario.stations.sandboxes, scenario.workload.tool
+    if event.kind is EventKind.QUOTA_CHANGE and fleet is None:
+        yield Fault(f"{key}.kind", str(event.kind), "bounds nothing here: give the job its stations.sandboxes")
+    if event.kind is EventKind.SLOW_SANDBOX and fleet is None and tool is None:
+        why = "slows nothing here: give the job its stations.sandboxes or workload.tool"
+        yield Fault(f"{key}.kind", str(event.kind), why)
 
 
 def _becomes(scenario: Scenario) -> Iterator[Fault]:

@@ -23,7 +23,8 @@ from policies.control import Draw, Modeller
 from policies.gate import CALIBRATED
 from policies.modelling import StatedJob
 from simulators.analytic import AnalyticModel
-from simulators.event_model import EventModel, warm_up
+from simulators.compiled import warm_up
+from simulators.event_model import EventModel
 from simulators.model import Prediction
 from simulators.plant import Observation, Setpoints, Topology
 from simulators.workload import Workload

@@ -1,7 +1,6 @@
 """What to change about the engines: how many requests they hold, their KV pool, prefill, the way to them."""
 
 from collections.abc import Iterator
-from math import exp, log
 from statistics import median
 
 from policies.allocation import central
@@ -9,10 +8,11 @@ from policies.base import Direction, Interval, Recommendation, Verdict
 from policies.diagnosis.generator import BUSY_CLIENT_PER_S, FEW_RESIDENTS, SLOW_S_PER_TOKEN, residents_per_engine
 from policies.prospects import gain_of
 from policies.recommendations.case import UNTOLD, Case, Ranked, at_most, freed
+from simulators.calibration.priors import HALF_RATE_PER_GPU
 from simulators.plant import Change, Mode
 
-HALF_RATE_REQUESTS = tuple(exp(log(8.0) + (log(128.0) - log(8.0)) * (i + 0.5) / 9) for i in range(9))
-"""Batch at which decode reaches half of its ceiling: log-uniform from 8 to 128 where the engine's curve is unknown."""
+HALF_RATES_PER_GPU = tuple(HALF_RATE_PER_GPU.quantile((i + 0.5) / 9) for i in range(9))
+"""Batch at which decode reaches half of its ceiling, where the engine's curve is unknown."""
 KV_TARGET_FRAC = 0.8
 """A batch is not grown beyond the requests that fill this share of the KV pool."""
 EVENLY = tuple((i + 0.5) / 20 for i in range(20))
@@ -57,13 +57,14 @@ def of_generation(share: float, gain: Interval) -> Interval:
     return Interval(*(freed(share * g / (1.0 + g)) for g in (gain.low, gain.mean, gain.high)))
 
 
-def batch_gain(now: float, then: float) -> Interval:
+def batch_gain(now: float, then: float, gpus_per_engine: int | None = None) -> Interval:
     """Gain in decode throughput from a larger batch: X(b) = b / (h + b), h the half-rate batch.
 
+    An engine of one GPU, where its size is not stated:
     # 8 -> 16: 43 % .. 84 % | 64 -> 96: 6 % .. 24 % | 256 -> 512: 2 % .. 14 %
     """
-    ratios = [then * (h + now) / (now * (h + then)) - 1.0 for h in HALF_RATE_REQUESTS]
-    return central(ratios)
+    halves = [(gpus_per_engine or 1) * each for each in HALF_RATES_PER_GPU]
+    return central([then * (h + now) / (now * (h + then)) - 1.0 for h in halves])
 
 
 def _more_in_flight(case: Case) -> Iterator[Ranked]:
@@ -84,7 +85,7 @@ def _more_in_flight(case: Case) -> Iterator[Ranked]:
         return
     answer = case.prospects.scaled_cap(proposed / residents)
     scale = 1.0 if case.topology.mode is Mode.ENGINE else max(case.generator_frac, 0.1)
-    gain = gain_of(answer) or of_generation(scale, batch_gain(residents, proposed))
+    gain = gain_of(answer) or of_generation(scale, batch_gain(residents, proposed, case.topology.gpus_per_engine))
     fits = f"; the KV pool would be {kv * proposed / residents:.0%} full" if kv else ""
     reason = (
         f"{residents:.0f} requests run where {proposed:.0f} could{fits}. Larger batches decode more per second, with "
@@ -112,7 +113,8 @@ def _more_kv(case: Case) -> Iterator[Ranked]:
     running = case.get("running")
     gain = None
     if running:
-        small, large = batch_gain(running, 1.25 * running), batch_gain(running, 2.0 * running)
+        gpus = case.topology.gpus_per_engine
+        small, large = batch_gain(running, 1.25 * running, gpus), batch_gain(running, 2.0 * running, gpus)
         gain = Interval(small.low, (small.mean + large.mean) / 2.0, large.high)
     reason = (
         "The KV pool decides how many requests run. More memory for it (memory fraction, FP8 KV cache, larger tensor "
@@ -266,7 +268,9 @@ def _rarely_full(case: Case) -> Iterator[Ranked]:
     answer = None
     if each is not None and each <= 4 * FEW_RESIDENTS:
         answer = case.prospects.scaled_cap(2.0)
-        gain = gain_of(answer) or of_generation(max(case.generator_frac, 0.1), batch_gain(each, 2.0 * each))
+        gain = gain_of(answer) or of_generation(
+            max(case.generator_frac, 0.1), batch_gain(each, 2.0 * each, case.topology.gpus_per_engine)
+        )
         expected, now = 0.8 * gain.mean, each
         reason = (
             f"About {each:.0f} requests per engine leave decode batches small; twice as many decode more per second."

@@ -3,11 +3,12 @@
 from dataclasses import dataclass, replace
 from math import floor
 
+from simulators.calibration.priors import RESIDENTS
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.snapshot import Snapshot
 
 BATCH = 256
-"""Rollouts of a batch that nobody stated. Rates scale with it; only the scatter between batches does not."""
+"""Rollouts of a batch that nobody stated, where no GPU is counted either: engines then follow from it."""
 GROUP = 8
 SMALL_JOB_GPUS = 32
 ENGINES_MAX = 4096
@@ -36,7 +37,7 @@ class Guess:
     """Used where engines cannot be counted."""
 
     residents: float
-    """Rollouts of one engine."""
+    """Rollouts for each GPU of the generator."""
     engine_size: int
     """GPUs of one engine."""
 
@@ -46,8 +47,8 @@ def complete(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, guess
     assumed: list[str] = []
     batch = setpoints.batch_rollouts or int(snapshot.get("batch_rollouts") or 0)
     if batch < 1:
-        batch = BATCH
-        assumed.append(f"batch_rollouts {BATCH}")
+        batch, told = _batch(topology, setpoints, guess)
+        assumed.append(told)
     group = setpoints.group_size or int(snapshot.get("group_size_seen") or 0)
     if group < 1:
         group = GROUP
@@ -64,6 +65,17 @@ def complete(topology: Topology, setpoints: Setpoints, snapshot: Snapshot, guess
     )
     laid = Laid(topology, known, _separate(topology, setpoints), tuple(assumed))
     return _with_gpus(laid, snapshot, guess)
+
+
+def _batch(topology: Topology, setpoints: Setpoints, guess: Guess) -> tuple[int, str]:
+    """A batch that fills the generator as the guess has it: how full engines are decides what more of them bring."""
+    gpus = setpoints.gpus_generator or topology.gpus_total
+    if not gpus:
+        return BATCH, f"batch_rollouts {BATCH}"
+    filling = guess.residents * gpus / _running_ahead(setpoints)
+    least, most = RESIDENTS.low, RESIDENTS.high
+    told = f"batch_rollouts: {least:g} to {most:g} in flight for each GPU of the generator"
+    return min(MOST["batch_rollouts"], max(1, round(filling))), told
 
 
 def beyond_any_job(setpoints: Setpoints, snapshot: Snapshot) -> str | None:

@@ -1,4 +1,6 @@
-"""The engine's iteration time t = f(b) + m S, from engine records with different numbers of residents.
+"""The engine's iteration time t = a + k b, from engine records with different numbers of residents.
+
+What contexts cost is inside k: a record has no contexts of its own, and they grow with the residents.
 
 A job that runs at one concurrency shows one point of f. Ramps, drains and evaluations move it for free, so records
 that the balance signals leave out are kept here.
@@ -7,7 +9,7 @@ that the balance signals leave out are kept here.
 from dataclasses import dataclass
 
 from simulators.calibration.estimates import Estimate, Line, Parameter, Unidentified, line_through
-from simulators.calibration.priors import HALF_RATE
+from simulators.calibration.priors import HALF_RATE_PER_GPU
 from simulators.snapshot import Row, Snapshot
 
 SPREAD_MIN = 0.15
@@ -19,13 +21,11 @@ RATIO_ERROR_MAX = 1.0
 @dataclass(frozen=True, slots=True)
 class DecodeFit:
     half_rate: Parameter
-    """a / k: residents at which one engine gives half of what it gives at most."""
+    """a / k: residents at which one engine gives half of what it gives at most; unidentified, for each of its GPUs."""
     step_s: Estimate | None = None
     """Seconds of one iteration at the mean number of residents."""
     residents: float | None = None
     """Mean residents of one engine over the records."""
-    context_s: Parameter | None = None
-    """m."""
     residual: float | None = None
 
 
@@ -33,12 +33,12 @@ def fit_decode(snapshot: Snapshot) -> DecodeFit:
     """a and k by least squares over records (residents per engine, seconds per token of one request)."""
     points = [p for row in (*snapshot.engine_rows, *snapshot.rows) if (p := _point(row)) is not None]
     if not points:
-        return DecodeFit(Unidentified("half-rate batch", "no engine record holds residents and their pace", HALF_RATE))
+        return DecodeFit(_unknown("no engine record holds residents and their pace"))
     residents = sum(b for b, _ in points) / len(points)
     line = line_through(points)
     if line is None or line.spread < SPREAD_MIN:
         why = f"the engines always hold about {residents:.0f} requests: concurrency is pinned"
-        return DecodeFit(Unidentified("half-rate batch", why, HALF_RATE), residents=residents)
+        return DecodeFit(_unknown(why), residents=residents)
     return _fitted(line, residents, len(points))
 
 
@@ -47,15 +47,19 @@ def _fitted(line: Line, residents: float, n: int) -> DecodeFit:
     pace = Estimate("iteration time", at_mean, line.residual * at_mean / n**0.5, "s", f"{n} engine records")
     if line.slope <= 0.0 or line.intercept <= 0.0:
         why = f"over {n} records more residents do not slow a step as f(b) = a + k b says"
-        return DecodeFit(Unidentified("half-rate batch", why, HALF_RATE), pace, residents, residual=line.residual)
+        return DecodeFit(_unknown(why), pace, residents, residual=line.residual)
     error = (line.intercept_error / line.intercept) ** 2 + (line.slope_error / line.slope) ** 2
     if error > RATIO_ERROR_MAX**2:
         why = f"{n} records give it only within a factor of {1.0 + error**0.5:.1f}"
-        return DecodeFit(Unidentified("half-rate batch", why, HALF_RATE), pace, residents, residual=line.residual)
+        return DecodeFit(_unknown(why), pace, residents, residual=line.residual)
     ratio = line.intercept / line.slope
     source = f"{n} engine records, residents varying by {line.spread:.0%}"
     half = Estimate("half-rate batch", ratio, ratio * error**0.5, "rollouts", source)
     return DecodeFit(half, pace, residents, residual=line.residual)
+
+
+def _unknown(why: str) -> Unidentified:
+    return Unidentified("half-rate batch for each GPU of an engine", why, HALF_RATE_PER_GPU)
 
 
 def _point(row: Row) -> tuple[float, float] | None:

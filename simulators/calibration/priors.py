@@ -29,8 +29,14 @@ STEP_SCATTER = 0.1
 """Relative scatter of one step, where a single one is all there is."""
 EXPONENT = Prior(0.5, 1.0)
 """alpha of the trainer: between the square root of its GPUs and linear, before the first resize."""
-HALF_RATE = Prior(8.0, 128.0, by_ratio=True)
-"""Residents at which an engine reaches half of its decode ceiling (a / k of t = a + k b)."""
+HALF_RATE_PER_GPU = Prior(8.0, 128.0, by_ratio=True)
+"""Residents, for each GPU of an engine, at which it reaches half of its decode ceiling (a / k of t = a + k b).
+
+a is the reading of the weights, which are what an engine has its GPUs for; k is the reading of one resident's cache,
+which hardly grows with the model (29 to 192 kB a token from 1.5B to 235B). So the ratio goes with the GPUs.
+# weights / (kB a token x tokens held), per GPU: 7B BF16 on 1, 8k: 33 | 235B FP8 on 8, 12k: 13 (measured, v01: 100 / 8)
+# 30B-A3B BF16 on 2, 1.8k: 170 | 235B BF16 on 16, 3k: 51 | an engine of ours on two CPU cores: 19
+"""
 LENGTH_SIGMA = Prior(0.4, 1.2)
 """Deviation of log length: published longest-of-8 over mean 1.4 to 3.1, maximum over mean 3 to 20."""
 CAP_OVER_MEAN = Prior(2.5, 10.0, by_ratio=True)
@@ -40,14 +46,15 @@ BETWEEN_PROMPT = Prior(0.2, 0.75)
 HEADROOM = Prior(1.0, 1.5)
 """What a generator that nobody measured alone could do, over what it is asked for."""
 RESIDENTS = Prior(8.0, 128.0, by_ratio=True)
-"""Rollouts per engine, where neither engines nor requests are counted."""
+"""Rollouts for each GPU of the generator, where requests are not counted: published jobs hold 2 to 128."""
 ENGINE_SIZE = Prior(-0.5, 3.5)
 """Logarithm to base 2 of the GPUs of an engine: 1, 2, 4 or 8, each as likely, where it is not stated."""
 GENERATION_SHARE = Prior(0.3, 0.9)
 """Generation over generation and training of one batch, where no phase is timed: published jobs lie inside."""
 OVERLAPPED_TRAINER = Prior(0.8, 1.25, by_ratio=True)
-"""The trainer's work on a batch once it overlaps, over its work in turn: passes of log-probabilities may go, and
-publications and memory traffic join it."""
+"""The trainer's work on a batch once it overlaps, over its work in turn: offloading goes, publications and memory
+traffic join it. The passes of log-probabilities may go besides (verl runs none, NeMo-RL keeps them): where they are
+timed, the low end is lower by their share."""
 TRAINER_FIXED = Prior(0.0, 0.2)
 """Share of a trainer step that no GPU shortens."""
 

@@ -6,10 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simulators.event_model import EventModel, Simulation, multi_server
-from simulators.event_state import Job, parameters
+from simulators.compiled import multi_server
+from simulators.event_model import EventModel
+from simulators.event_parameters import parameters
+from simulators.event_state import Job
 from simulators.model import Prediction
 from simulators.plant import Mode
+from simulators.simulation import Simulation
 from simulators.stations import Admission, Engine, Plug, StepTime, Trainer, WeightSync, affine
 from simulators.workload import Duration, Lengths, SolveRates, Turns
 from tests.jobs import capped, core_jobs, plain_job, with_stations, with_work

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simulators.event_model import EventModel, Simulation
-from simulators.event_state import Job, parameters
+from simulators.event_model import EventModel
+from simulators.event_parameters import parameters
+from simulators.event_state import Job
 from simulators.model import Prediction
 from simulators.plant import Mode, Topology
+from simulators.simulation import Simulation
 from simulators.stations import (
     Admission,
     Order,

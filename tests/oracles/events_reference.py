@@ -10,18 +10,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from math import exp, inf, sqrt
 
-from simulators.event_state import (
-    BUFFER_CAP,
-    CELLS,
-    DROP_OLDEST,
-    EDGE,
-    EMPIRICAL_SHARED,
-    FIXED,
-    WIP_CAP,
-    Law,
-    Parameters,
-    exact_quantile,
-)
+from simulators.distributions import CELLS, EDGE, EMPIRICAL_SHARED, FIXED, Law, exact_quantile
+from simulators.event_state import BUFFER_CAP, DROP_OLDEST, WIP_CAP, Parameters
 from simulators.streams import (
     PROMPT,
     RESPONSE,

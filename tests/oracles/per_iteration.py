@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from math import exp, inf
 
-from simulators.event_state import BUFFER_CAP, CELLS, DROP_OLDEST, FIXED, WIP_CAP, Parameters, exact_quantile
+from simulators.distributions import CELLS, FIXED, exact_quantile
+from simulators.event_state import BUFFER_CAP, DROP_OLDEST, WIP_CAP, Parameters
 from simulators.streams import (
     PROMPT,
     RESPONSE,

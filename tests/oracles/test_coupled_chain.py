@@ -13,9 +13,9 @@ import pytest
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.linalg import spsolve
 
-from simulators.event_model import Simulation
 from simulators.event_state import Job
 from simulators.plant import Setpoints, Topology
+from simulators.simulation import Simulation
 from simulators.stations import Admission, Engine, Plug, Stations, Trainer, affine
 from simulators.workload import Lengths, Workload
 

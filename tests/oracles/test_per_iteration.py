@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from simulators.event_model import Simulation
-from simulators.event_state import Job, parameters
+from simulators.event_parameters import parameters
+from simulators.event_state import Job
+from simulators.simulation import Simulation
 from simulators.stations import Admission, Engine, Plug, Trainer, Victim, affine
 from simulators.workload import Duration, Lengths, Turns
 from tests.jobs import capped, plain_job, with_stations, with_work

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 import simpy
 
-from simulators.event_model import Simulation
-from simulators.event_state import Job, parameters
+from simulators.event_parameters import parameters
+from simulators.event_state import Job
 from simulators.plant import Setpoints, Topology
+from simulators.simulation import Simulation
 from simulators.stations import Engine, Stations, StepTime, Trainer
 from simulators.streams import RESPONSE, TOOL_TIME, seed_key, uniform
 from simulators.workload import Duration, Lengths, Turns, Workload

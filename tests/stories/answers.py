@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from policies.base import Advice
 
 CASES = Path(__file__).parents[1] / "data" / "cases"
+PUBLISHED = CASES.with_name("published")
 FIRST = 3
 """Recommendations that a reader acts on: ranks 1 to 3."""
 FORMAT_COMMENTS = ("# HELP", "# TYPE", "# EOF", "# UNIT")
@@ -100,8 +101,9 @@ def said(answer: Answer, *codes_or_knobs: str) -> str:
 
 
 def case_text(name: str) -> str:
-    """As stored, carriage returns included."""
-    return (CASES / name).read_bytes().decode()
+    """As stored, carriage returns included: of the handed cases, else of the further published tables."""
+    path = CASES / name
+    return (path if path.exists() else PUBLISHED / name).read_bytes().decode()
 
 
 def without_comments(text: str) -> str:

@@ -33,6 +33,10 @@ class Pair:
     gain_frac: float
     """Measured: rollouts per second after over before, less 1."""
     held_out: bool
+    not_leading: str
+    """Why the change that was made is not advised first or second; empty where it is. Likewise below."""
+    outside: str
+    too_wide: str
 
     def promised(self) -> tuple[int, Recommendation] | None:
         """Rank and recommendation of the change that was made; the best ranked where it counts as several moves."""
@@ -66,7 +70,11 @@ class Outcome:
     @property
     def narrow(self) -> bool:
         """No gain is no promise: it is narrow, and holds nothing."""
-        return self.gain is None or self.gain.high - self.gain.low <= WIDTH_MAX * self.pair.gain_frac
+        return self.width <= WIDTH_MAX * self.pair.gain_frac
+
+    @property
+    def width(self) -> float:
+        return 0.0 if self.gain is None else self.gain.high - self.gain.low
 
 
 def outcome_of(pair: Pair) -> Outcome:
@@ -92,7 +100,8 @@ def _pair(entry: dict[str, Any]) -> Pair:
     knobs = {name: value for name, value in stated.items() if name not in facts}
     before = Job(replace(job.topology, **facts), replace(job.setpoints, **knobs), job.snapshot)
     settings = dict(entry.get("set", {}))
-    return Pair(entry["id"], before, tuple(entry["change"]), settings, gain, entry.get("held_out", False))
+    misses = (entry.get(name, "") for name in ("not_leading", "outside", "too_wide"))
+    return Pair(entry["id"], before, tuple(entry["change"]), settings, gain, entry.get("held_out", False), *misses)
 
 
 def _before(where: dict[str, str]) -> Job:
@@ -107,7 +116,7 @@ def lines() -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|---|"
     outcomes = [outcome_of(pair) for pair in pairs()]
     for o in outcomes:
-        width = "-" if o.gain is None else f"{(o.gain.high - o.gain.low) / o.pair.gain_frac:.2f}"
+        width = "-" if o.gain is None or o.pair.gain_frac <= 0.0 else f"{o.width / o.pair.gain_frac:.2f}"
         name = f"{o.pair.id}{' (held out)' if o.pair.held_out else ''}"
         marks = ("yes" if o.leads else "no", "yes" if o.inside else "no")
         cells = (
@@ -121,12 +130,17 @@ def lines() -> Iterator[str]:
             width,
         )
         yield "| " + " | ".join(cells) + " |"
-    counted = [o for o in outcomes if not o.pair.held_out]
+    counted, further = ([o for o in outcomes if o.pair.held_out is held_out] for held_out in (False, True))
     yield ""
     yield (
         f"Of {len(counted)} pairs {sum(o.leads for o in counted)} lead, {sum(o.inside for o in counted)} lie inside, "
-        f"{sum(not o.narrow for o in counted)} intervals are too wide."
+        f"{sum(not o.narrow for o in counted)} has an interval wider than {WIDTH_MAX:g} gains. Of "
+        f"{len(further)} held out {sum(o.inside for o in further)} lie inside."
     )
+    yield ""
+    for o in outcomes:
+        whys = (o.pair.not_leading, o.pair.outside, o.pair.too_wide)
+        yield from (f"- {o.pair.id}: {why}" for why in whys if why)
 
 
 def told(gain: Interval | None) -> str:

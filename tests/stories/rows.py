@@ -182,6 +182,7 @@ MAPPINGS = {
         lambda row: f"{row['model']}/{row['policy_lag']}/{row['gpus']}", nemo_performance
     ),
 }
+MAPPINGS["nemo_rl_perf_further.csv"] = MAPPINGS["A21_nemo_rl_perf_table.csv"]
 
 
 def job_of(table: str, name: str) -> Job:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from policies.estimators import estimate
 from policies.recommendations import advise
+from simulators.compiled import is_warm
 from simulators.cost import Shares, Spending, known_price, spending
-from simulators.event_model import is_warm
 from simulators.plant import Bounds
 from tuner import answers, ingest
 from tuner.errors import ConfigError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from simulators.event_model import is_warm
+from simulators.compiled import is_warm
 from simulators.published import Case, Kind, Outcome
 from simulators.validation import run as answered
 from tuner.answers_validate import to_json

@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 FIRST = """
 import sys
-from simulators import event_model
-event_model.use_cache(sys.argv[1]) if sys.argv[1:] else None
-print(event_model.is_warm())
+from simulators import compiled
+compiled.use_cache(sys.argv[1]) if sys.argv[1:] else None
+print(compiled.is_warm())
 """
 
 
@@ -26,7 +26,7 @@ def run(code: str, where: Path, *arguments: str, **environment: str) -> str:
 
 QUEUE = """
 from simulators import events_fast
-event_model.multi_server(8, 7.2, 1.0, 100)
+compiled.multi_server(8, 7.2, 1.0, 100)
 print(sum(events_fast.MULTI_SERVER.stats.cache_hits.values()))
 """
 

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from simulators.event_state import Job, Law, beta_share, length_law, parameters, solve_law, step_seconds
+from simulators.distributions import Law, beta_share, length_law, solve_law
+from simulators.event_parameters import parameters, step_seconds
+from simulators.event_state import Job
 from simulators.plant import Mode
 from simulators.stations import Admission, Plug, StepTime
 from simulators.workload import Lengths, SolvePart, SolveRates, Turns

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from simulators.drift import By, Drift, Shape
-from simulators.plant import Setpoints
-from simulators.scenario import Event, EventKind, Scenario, job_at, with_knob
+from simulators.plant import Mode, Setpoints
+from simulators.scenario import Event, EventKind, Move, Scenario, job_at, with_knob
 from simulators.scenario_faults import faults_of
-from simulators.stations import Sandboxes
+from simulators.stations import Admission, Plug, PrefillPool, Sandboxes
 from simulators.workload import Duration
 from tests.unit.simulators.scenarios import small
 
@@ -84,3 +84,95 @@ def test_a_story_that_leads_to_an_impossible_job_is_refused_where_it_gets_there(
     scenario = eventful(Event(EventKind.KNOB_CHANGE, at=7, knob="batch_rollouts", value=63.0))
     assert [(f.key, f.value) for f in faults_of(scenario)] == [("setpoints.batch_rollouts", 63)]
     assert "after 7 steps" in faults_of(scenario)[0].why
+
+
+def turned(knob: str, value: float) -> Scenario:
+    return replace(small(), event=(Event(EventKind.KNOB_CHANGE, at=2, knob=knob, value=value),))
+
+
+def disaggregated() -> Scenario:
+    stations = replace(small().stations, prefill=PrefillPool(1, 1e-4))
+    pools = replace(small().setpoints, gpus_generator=6, gpus_prefill=2, gpus_decode=4)
+    return replace(small(), stations=stations, setpoints=pools)
+
+
+def with_plug(plug: Plug, limit: int) -> Scenario:
+    return replace(small(), stations=replace(small().stations, admission=Admission(plug, limit_groups=limit)))
+
+
+NOTHING_WOULD_CHANGE = [
+    (turned("overlap", 0.0), "event.0.knob", "overlap", "topology.mode"),
+    (turned("packing", 1.0), "event.0.knob", "packing", "stations.trainer.gpu_s_per_token"),
+    (turned("in_flight_update", 0.0), "event.0.knob", "in_flight_update", "stations.sync.mode"),
+    (turned("sandbox_quota", 9.0), "event.0.knob", "sandbox_quota", "stations.sandboxes"),
+    (replace(small(), move=(Move("packing"),)), "move.0.knob", "packing", "stations.trainer.gpu_s_per_token"),
+    (
+        replace(small(), event=(Event(EventKind.QUOTA_CHANGE, at=2, limit=9),)),
+        "event.0.kind",
+        "quota-change",
+        "stations.sandboxes",
+    ),
+    (
+        replace(small(), event=(Event(EventKind.SLOW_SANDBOX, at=2, factor=2.0),)),
+        "event.0.kind",
+        "slow-sandbox",
+        "workload.tool",
+    ),
+]
+
+
+@pytest.mark.parametrize(("scenario", "key", "value", "remedy"), NOTHING_WOULD_CHANGE)
+def test_a_story_that_would_change_nothing_is_refused(scenario: Scenario, key: str, value: str, remedy: str) -> None:
+    (fault,) = faults_of(scenario)
+    assert (fault.key, fault.value) == (key, value)
+    assert remedy in fault.why
+
+
+def test_the_generator_of_a_disaggregated_job_is_its_pools() -> None:
+    assert faults_of(disaggregated()) == []
+    smaller = replace(disaggregated(), event=turned("gpus_prefill", 1.0).event)
+    assert faults_of(smaller) == []
+    assert [job_at(smaller, step, 0.0).setpoints.gpus_generator for step in (1, 2)] == [6, 5]
+    (fault,) = faults_of(replace(disaggregated(), event=turned("gpus_generator", 5.0).event))
+    assert (fault.key, fault.value) == ("setpoints.gpus_generator", 5)
+    assert "gpus_prefill + gpus_decode = 6" in fault.why
+    assert "after 2 steps" in fault.why
+
+
+def test_half_a_gpu_is_none() -> None:
+    (fault,) = faults_of(turned("gpus_generator", 5.5))
+    assert (fault.key, fault.value) == ("event.0.value", 5.5)
+    assert "whole number" in fault.why
+
+
+def test_a_setting_that_contradicts_the_mode_is_refused() -> None:
+    (fault,) = faults_of(replace(small(), setpoints=replace(small().setpoints, overlap=False)))
+    assert (fault.key, fault.value) == ("setpoints.overlap", False)
+    assert "topology.mode" in fault.why
+    serial = replace(small().topology, mode=Mode.SERIAL)
+    assert faults_of(replace(small(), topology=serial, setpoints=replace(small().setpoints, overlap=False))) == []
+
+
+@pytest.mark.parametrize("plug", [Plug.WIP_CAP, Plug.DROP_OLDEST, Plug.PER_SYNC])
+def test_a_limit_under_which_no_batch_ever_fills_is_refused(plug: Plug) -> None:
+    (fault,) = faults_of(with_plug(plug, 7))
+    assert (fault.key, fault.value) == ("stations.admission.limit_groups", 7)
+    assert "8 groups" in fault.why
+    assert faults_of(with_plug(plug, 8)) == []
+
+
+def test_a_step_and_a_floor_that_leave_no_trainer_size_are_refused_together() -> None:
+    topology = replace(small().topology, trainer_gpu_step=5, trainer_gpus_min=6)
+    (fault,) = faults_of(replace(small(), topology=topology))
+    assert (fault.key, fault.value) == ("topology.trainer_gpu_step", 5)
+    assert "trainer_gpus_min=6" in fault.why
+    assert "gpus_total=8" in fault.why
+
+
+def test_ranks_that_do_not_divide_a_batch_are_told_how_many_would() -> None:
+    topology = replace(small().topology, batch_must_divide=True)
+    (fault,) = faults_of(
+        replace(small(), topology=topology, setpoints=replace(small().setpoints, gpus_trainer=3, gpus_generator=5))
+    )
+    assert "3 data-parallel ranks" in fault.why
+    assert "; 2 would" in fault.why

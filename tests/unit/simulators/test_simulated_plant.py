@@ -220,3 +220,14 @@ def test_what_is_hidden_or_out_of_sight_is_so_before_the_first_step_too() -> Non
     assert "running" in hidden.signals
     outage = Event(EventKind.METRICS_OUTAGE, 0.0, By.TIME, until=50.0)
     assert not SimulatedPlant(replace(small(), event=(outage,))).observe(14.0).snapshot.signals
+
+
+def test_a_node_that_takes_the_last_engine_ends_the_run_with_the_reason() -> None:
+    """Two of six GPUs are left by order before three are lost: what others do may leave no job at all."""
+    scenario = replace(small(), event=(Event(EventKind.NODE_LOSS, at=6, gpus=3),))
+    plant = SimulatedPlant(scenario)
+    plant.apply(order(Setpoints(gpus_generator=2)), 1.0)
+    plant.advance()
+    assert plant.stopped is not None
+    assert "the generator needs at least one engine" in plant.stopped
+    assert plant.step < 20
