@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 from simulators.plant import Change, Mode, Setpoints, Topology
@@ -33,7 +34,7 @@ _MAXSIZE = re.compile(r"maxsize=(\d+)")
 
 BAR_MARKERS = ("s/it", "it/s")
 _BAR = re.compile(
-    rf"(?:^|\]|Train:)\s*\d{{1,3}}%\|[^|]{{0,400}}\|\s*(\d{{1,12}})/\d{{1,12}} "
+    rf"(?:^|\]|Train:)\s*\d{{1,3}}%(?:\|[^|]{{0,400}}\|)?\s*(\d{{1,12}})/\d{{1,12}} "
     rf"\[[\d:]+<[^,\]]{{0,20}},\s*({NUMBER})(s/it|it/s)"
 )
 """The trainer's own progress bar: it has no name (ms-swift's is called Train)."""
@@ -49,12 +50,17 @@ class _Console:
         self._async = False
         self._bar: tuple[int, float] | None = None
         """Step and seconds per step of the progress bar before the next dict."""
+        self._held: Record | None = None
+        """A record that no bar stood before: the bar is drawn again after it."""
+        self._last: int | None = None
+        """The step of the record before: a bar that still shows it is that one, drawn again."""
 
-    def feed(self, line: Line) -> Iterable[Item]:
+    def feed(self, line: Line) -> Iterable[Item | None]:
         text = line.text
-        bars = _BAR.findall(text) if "|" in text else []
+        bars = _BAR.findall(text) if "%" in text else []
         if bars:
             self._bar = _step_and_pace(*bars[-1])  # a captured terminal keeps every state of the bar on one line
+            yield from self._completed(_step_and_pace(*bars[0]))
         elif STALE in text:
             self._stale += 1
             self._async = True
@@ -70,26 +76,42 @@ class _Console:
             for piece, broken in _dicts(text):
                 yield from self._record(piece, broken, line)
 
-    def _record(self, piece: str, broken: bool, line: Line) -> Iterable[Item]:
+    def _record(self, piece: str, broken: bool, line: Line) -> Iterable[Item | None]:
         found = printed_numbers(piece)
         values = dict(found.values)
         bar, self._bar = self._bar, None
         if not _is_metrics(values):
             return
-        step = _whole(values.get("step"))
-        if bar is not None:
-            step = bar[0] if step is None else step
-            values.setdefault("s_per_it", bar[1])
+        yield from self.flush()
+        if bar is not None and bar[0] == self._last:
+            bar = None
         self._async = self._async or any(key in values for key in _ASYNC_KEYS)
         if self._async:
             values |= {"log/stale_samples_dropped": float(self._stale), "log/buffer_full_waits": float(self._full)}
         if self._capacity:
             values["log/queue_maxsize"] = self._capacity
         self._stale = self._full = 0
-        yield Record(values, step, line.time_s, framework=NAME, cut=found.cut or broken)
+        step = _whole(values.get("step"))
+        self._held = Record(values, step, line.time_s, {}, NAME, str(line.number), found.cut or broken)
+        if bar is not None or step is not None:
+            yield from self._completed(bar)
+        else:
+            yield None
+
+    def _completed(self, bar: tuple[int, float] | None) -> Iterable[Item]:
+        """The held record with what the bar says."""
+        record, self._held = self._held, None
+        if record is None:
+            return
+        step = record.step
+        if bar is not None:
+            step = bar[0] if step is None else step
+            record = replace(record, values={"s_per_it": bar[1], **record.values}, step=step)
+        self._last = step
+        yield record
 
     def flush(self) -> Iterable[Item]:
-        return ()
+        return self._completed(None)
 
 
 def _dicts(text: str) -> list[tuple[str, bool]]:

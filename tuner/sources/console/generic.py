@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from tuner.records import Line, Record
+from tuner.sources.console.printed import PrintedDict
 from tuner.sources.flatten import KEYS_MAX, flatten, number_of
 
 DICT_PAIRS_MIN = 2
@@ -30,7 +31,7 @@ _RAW_PAIR = re.compile(rb"(?<![\w./@-])[A-Za-z_][\w./@-]*+\s?+" + _RAW_VALUE.pat
 """The start of a pair of a list, before the line is cleaned. Most lines lack the values, which are sooner sought."""
 _LONE_PAIR = re.compile(
     r"\s*(?:[-*\u2022]\s{1,4}|\|\s{0,40})?\{?[`'\"]?(?P<key>[A-Za-z_][\w.@-]{0,80}(?:/[\w.@()-]{1,80}){1,8})[`'\"]?"
-    rf"\s*(?:[:=|]\s*|\s)[`'\"]?(?P<value>{_NUMBER})s?[`'\"]?\s?,?\s*\|?\}}?\s*"
+    rf"\s*(?:[:=|]\s*|\s)[`'\"]?(?P<value>{_NUMBER})(?:\s?(?:s|sec|seconds|tok(?:en)?s?/s|GB|GiB))?[`'\"]?\s?,?\s*\|?\}}?\s*"
 )
 """Bare, an item of a list, a row of a table of two columns, or a line of a dict printed over several."""
 _WANDB_PAIR = re.compile(rf"\s*wandb:\s+(?P<key>[A-Za-z_][\w./@()-]{{0,200}})\s+(?P<value>{_NUMBER}|True|False)\s*")
@@ -131,6 +132,46 @@ class LonePairs:
         if first is None or len(values) < BLOCK_PAIRS_MIN:
             return []
         return [_record(values, first, cut=cut)]
+
+
+class Blocks:
+    """What one speaker prints over several lines: pairs, one a line, or a dict that was broken anywhere."""
+
+    def __init__(self) -> None:
+        self._lone = LonePairs()
+        self._dict = PrintedDict()
+        self._first: Line | None = None
+
+    @property
+    def open(self) -> bool:
+        return self._dict.open or self._lone.open
+
+    def feed(self, line: Line) -> tuple[bool, list[Record]]:
+        """(did the line belong here, records that it closed)."""
+        if self._dict.open:
+            if self._dict.goes_on(line.text):
+                return True, self._end_dict() if self._dict.closed else []
+            ended = self._end_dict()
+            belongs, closed = self.feed(line)
+            return belongs, [*ended, *closed]
+        if self._dict.opens(line.text):
+            self._first = line
+            return True, self._lone.flush()
+        return self._lone.feed(line)
+
+    def flush(self) -> list[Record]:
+        return [*self._end_dict(), *self._lone.flush()]
+
+    def _end_dict(self) -> list[Record]:
+        first, self._first = self._first, None
+        if first is None:
+            return []
+        closed = self._dict.closed
+        values = _pairs(_DICT_PAIR, self._dict.text())
+        if len(values) < DICT_PAIRS_MIN:
+            return []
+        before, brace, _ = first.text.partition("{")
+        return [_record(values, first, before if brace else "", cut=bool(brace) and not closed)]
 
 
 def records_on(line: Line) -> Iterator[Record]:
