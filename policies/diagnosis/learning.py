@@ -86,7 +86,8 @@ def _usable(snapshot: Snapshot) -> tuple[float | None, str]:
     """Share of trained groups with advantage: counted, else bounded from a rare binary reward."""
     counted = snapshot.get("usable_group_frac")
     if counted is not None:
-        return counted, f"only {counted:.0%} of the trained groups carry advantage"
+        share = f"only {counted:.0%} of the trained groups carry" if counted >= 0.005 else "no trained group carries"
+        return counted, f"{share} advantage"
     bound = snapshot.get("usable_group_frac_max")
     if bound is not None and (reward := snapshot.get("reward_mean")) is not None:
         size = snapshot.get("group_size_seen") or 0.0

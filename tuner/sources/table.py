@@ -27,6 +27,8 @@ SIGNAL_COLUMNS = {name: spec.name for spec in SIGNALS.values() for name in (*spe
 """Every column name that is one of our signals, also under its other names."""
 
 _COLUMN_NAME = re.compile(r"[A-Za-z_#][^\t;\"{}\\]{0,200}")
+_CHARTED = re.compile(r"(?P<run>.{1,200}?) - (?P<key>[\w./@:-]{1,200}?)(?P<bound>__MIN|__MAX)?")
+"""A column of a chart that W&B exports: the run, the metric, and its bounds where points were thinned out."""
 _DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 
 
@@ -37,6 +39,8 @@ class _Sheet:
     origin: str
     delimiter: str = ","
     columns: list[str] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
+    """Of a chart, whose column each is; empty: of the table's one run."""
     facts: dict[str, str] = field(default_factory=dict)
     varying: set[str] = field(default_factory=set)
     words: Counter[str] = field(default_factory=Counter)
@@ -141,7 +145,17 @@ def _header(cells: list[str], sheet: _Sheet) -> list[str]:
         raise SourceError(
             f"{sheet.origin}:{sheet.number}: the first line must name the columns: {found}. Names: docs/signals.md"
         )
-    return columns
+    return _charted(columns, sheet)
+
+
+def _charted(columns: list[str], sheet: _Sheet) -> list[str]:
+    """The columns of a W&B chart under their metrics' names, the bounds dropped; others as they are."""
+    found = [_CHARTED.fullmatch(column) for column in columns[1:]]
+    if not found or not all(found) or columns[0].lower() not in (*STEP_COLUMNS, *TIME_COLUMNS):
+        return columns
+    told = [match for match in found if match is not None]
+    sheet.runs = ["", *(match["run"] for match in told)]
+    return [columns[0], *("" if match["bound"] else match["key"] for match in told)]
 
 
 _Parts = tuple[dict[str, float], dict[str, str], dict[str, object]]
@@ -155,12 +169,20 @@ def _record(sheet: _Sheet, row: list[str]) -> Iterator[Record]:
         if len(row) < len(sheet.columns) and sheet.cut:
             sheet.truncated = True
             row = row[:-1]
+    for run in dict.fromkeys(filter(None, sheet.runs)) or ("",):
+        yield from _of_run(sheet, row, run)
+
+
+def _of_run(sheet: _Sheet, row: list[str], run: str) -> Iterator[Record]:
+    """What a row says of one run: of a table, everything; of a chart with several, its own columns."""
     values: dict[str, float] = {}
-    labels: dict[str, str] = {}
+    labels = {"run": run} if run else {}
     stamps: dict[str, object] = {}
-    for column, cell in zip(sheet.columns, row, strict=False):
-        _cell(sheet, column, cell.strip(), (values, labels, stamps))
-    if not values:
+    owners = sheet.runs or [""] * len(row)
+    for column, cell, owner in zip(sheet.columns, row, owners, strict=False):
+        if owner in ("", run):
+            _cell(sheet, column, cell.strip(), (values, labels, stamps))
+    if not values or (run and values.keys() == {"step"}):
         return
     sheet.rows += 1
     time_s = next((time_of(v) for v in stamps.values() if time_of(v) is not None), None)
