@@ -27,9 +27,13 @@ INFLIGHT = "max_inflight_tasks set to"
 _ASYNC_KEYS = (
     *("queue_wait_time_s", "buffer_qsize", "generation_tok_per_s", "training_tok/s", "weight_sync_time_s"),
     *("rollout_wait_s", "backpressure_s", "queue_size"),
+    *("perf/rollout_wait_s", "rollout/backpressure_s", "sample/rollout_queue_size"),
 )
 _INFLIGHT = re.compile(r"max_inflight_tasks set to (\d+) \(max_staleness=(\d+) . samples_per_step=(\d+)\)")
 _KEY = re.compile(r"'[\w/ .-]+': ")
+_SWIFT_STEP = re.compile(r"'global_step/max_steps': '(\d{1,12})/\d")
+_SWIFT_SPEED = re.compile(rf"'train_speed\((iter/s|s/it)\)': '?({NUMBER})")
+"""ms-swift prints step and pace in its records: the pace is a mean since the start."""
 _MAXSIZE = re.compile(r"maxsize=(\d+)")
 
 BAR_MARKERS = ("s/it", "it/s")
@@ -83,6 +87,7 @@ class _Console:
         if not _is_metrics(values):
             return
         yield from self.flush()
+        bar = _swift(piece) or bar
         if bar is not None and bar[0] == self._last:
             bar = None
         self._async = self._async or any(key in values for key in _ASYNC_KEYS)
@@ -132,6 +137,13 @@ def _step_and_pace(step: str, pace: str, unit: str) -> tuple[int, float] | None:
     return int(step), rate if unit == "s/it" else 1.0 / rate
 
 
+def _swift(piece: str) -> tuple[int, float] | None:
+    step, speed = _SWIFT_STEP.search(piece), _SWIFT_SPEED.search(piece)
+    if step is None or speed is None:
+        return None
+    return _step_and_pace(step.group(1), speed.group(2), "s/it" if speed.group(1) == "s/it" else "it/s")
+
+
 def _is_metrics(values: Mapping[str, float]) -> bool:
     """A GRPO record, not the plain loss line of another Trainer, an evaluation or the summary at the end."""
     return any(key == "reward" or key.startswith(("completions/", "rewards/", "frac_reward")) for key in values)
@@ -172,6 +184,8 @@ ALIASES = (
     *_timers("logprob_s", "_get_per_token_logps_and_entropies"),
     *_timers("weight_sync_s", "sync_weights"),
     *_both("rollout_wait_s", "trainer_wait_s"),
+    *_both("perf/rollout_wait_s", "trainer_wait_s"),
+    *_both("sample/rollout_queue_size", "queue_depth"),
     *_both("fwd_bwd_s", "update_s"),
     *_both("weight_sync_time_s", "weight_sync_s"),
     *_both("buffer_qsize", "queue_depth"),

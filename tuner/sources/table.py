@@ -6,29 +6,26 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import islice
 
 from simulators.signals import SIGNALS
 from tuner.errors import SourceError
 from tuner.records import Configuration, Item, Record, Remark
 from tuner.sources.base import Format, Kind, Opened
+from tuner.sources.columns import DELIMITERS, STEP_COLUMNS, TIME_COLUMNS, bare, delimiter_of, head_of, is_frame
 from tuner.sources.flatten import NUMBER, number_of, printable, step_of, time_of
 from tuner.sources.jobfacts import FACT_COLUMNS, fact_value
 from tuner.sources.lines import Block, head_text, lines_of, looks_binary, raw_lines
 
-COLUMNS_MAX = 5_000
 LABEL_CHARS_MAX = 200
-DELIMITERS = (",", ";", "\t")
-
-STEP_COLUMNS = ("step", "global_step", "_step")
-TIME_COLUMNS = ("time", "timestamp", "_timestamp", "wall time")
+HEAD_LINES = 20
+"""Lines looked at when the kind of a file is found."""
 ABSENT = frozenset(("", "-", "--", "n/a", "na", "none", "null", "nil", "?"))
 
 SIGNAL_COLUMNS = {name: spec.name for spec in SIGNALS.values() for name in (*spec.also, spec.name)}
 """Every column name that is one of our signals, also under its other names."""
 
 _COLUMN_NAME = re.compile(r"[A-Za-z_#][^\t;\"{}\\]{0,200}")
-_CHARTED = re.compile(r"(?P<run>.{1,200}?) - (?P<key>[\w./@:-]{1,200}?)(?P<bound>__MIN|__MAX)?")
-"""A column of a chart that W&B exports: the run, the metric, and its bounds where points were thinned out."""
 _DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 
 
@@ -40,7 +37,6 @@ class _Sheet:
     delimiter: str = ","
     columns: list[str] = field(default_factory=list)
     runs: list[str] = field(default_factory=list)
-    """Of a chart, whose column each is; empty: of the table's one run."""
     facts: dict[str, str] = field(default_factory=dict)
     varying: set[str] = field(default_factory=set)
     words: Counter[str] = field(default_factory=Counter)
@@ -80,11 +76,11 @@ class Follow:
     def feed(self, data: bytes, number: int) -> Iterator[Item]:
         sheet = self._sheet
         for raw in lines_of(Block(data, number)):
-            if not raw.text.strip() or raw.text.lstrip().startswith("#"):
+            if not raw.text.strip() or raw.text.lstrip().startswith("#") or is_frame(raw.text):
                 continue
             sheet.number = raw.number
             try:
-                yield from self._row(raw.text)
+                yield from self._row(bare(raw.text))
             except csv.Error:
                 continue
         yield from self._facts()
@@ -109,9 +105,9 @@ def _data_lines(opened: Opened, sheet: _Sheet, remarks: list[Remark]) -> Iterato
     for raw in raw_lines(opened):
         if isinstance(raw, Remark):
             remarks.append(raw)
-        elif raw.text.strip() and not raw.text.lstrip().startswith("#"):
+        elif raw.text.strip() and not raw.text.lstrip().startswith("#") and not is_frame(raw.text):
             sheet.number, sheet.cut = raw.number, raw.cut
-            yield raw.text + "\n"
+            yield bare(raw.text) + "\n"
 
 
 def _rows(lines: Iterator[str], sheet: _Sheet) -> Iterator[list[str]]:
@@ -129,13 +125,9 @@ def _rows(lines: Iterator[str], sheet: _Sheet) -> Iterator[list[str]]:
         sheet.fault = f"{fault}; the rows below are skipped"
 
 
-def delimiter_of(line: str) -> str:
-    """The delimiter that parts most columns."""
-    return max(DELIMITERS, key=line.count)
-
-
 def _header(cells: list[str], sheet: _Sheet) -> list[str]:
-    columns = [printable(cell.strip().lstrip("\ufeff")) for cell in cells[:COLUMNS_MAX]]
+    head = head_of(cells)
+    columns, sheet.runs = head.columns, head.runs
     if not any(_COLUMN_NAME.fullmatch(name) for name in columns):
         found = f"found {', '.join(columns)[:60]!r}"
         if all(map(NUMBER.fullmatch, columns)):
@@ -145,17 +137,7 @@ def _header(cells: list[str], sheet: _Sheet) -> list[str]:
         raise SourceError(
             f"{sheet.origin}:{sheet.number}: the first line must name the columns: {found}. Names: docs/signals.md"
         )
-    return _charted(columns, sheet)
-
-
-def _charted(columns: list[str], sheet: _Sheet) -> list[str]:
-    """The columns of a W&B chart under their metrics' names, the bounds dropped; others as they are."""
-    found = [_CHARTED.fullmatch(column) for column in columns[1:]]
-    if not found or not all(found) or columns[0].lower() not in (*STEP_COLUMNS, *TIME_COLUMNS):
-        return columns
-    told = [match for match in found if match is not None]
-    sheet.runs = ["", *(match["run"] for match in told)]
-    return [columns[0], *("" if match["bound"] else match["key"] for match in told)]
+    return columns
 
 
 _Parts = tuple[dict[str, float], dict[str, str], dict[str, object]]
@@ -280,7 +262,8 @@ def claims(name: str, head: bytes) -> float:
     if looks_binary(head):
         return 0.0
     text = head_text(head)
-    lines = [line for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")][:20]
+    said = (line for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#"))
+    lines = [bare(line) for line in islice(said, HEAD_LINES) if not is_frame(line)]
     if not lines or not any(lines[0].count(d) for d in DELIMITERS):
         return 0.0
     delimiter = delimiter_of(lines[0])
@@ -292,13 +275,15 @@ def claims(name: str, head: bytes) -> float:
     fits = sum(line.count(delimiter) == lines[0].count(delimiter) for line in body)
     regular = bool(body) and fits > 0.6 * len(body) and any(map(_has_number, body))
     ours = sum(c in SIGNAL_COLUMNS or c.lower() in FACT_COLUMNS or c.lower() in STEP_COLUMNS for c in columns)
+    if delimiter == "|" and not ours and "/" not in lines[0]:
+        return 0.0  # many a log parts its fields so
     if name.lower().endswith((".csv", ".tsv")):
         return 0.95 if ours >= 2 or regular else 0.6
     return (0.85 if ours >= 2 else 0.5) if regular else 0.0
 
 
 def _has_number(line: str) -> bool:
-    return any(NUMBER.fullmatch(cell) for cell in re.split(r"[,;\t]", line))
+    return any(NUMBER.fullmatch(cell) for cell in re.split(r"[,;\t|]", line))
 
 
 KIND = Kind("csv", claims, read, Follow)
