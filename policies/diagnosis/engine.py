@@ -145,9 +145,9 @@ def _admission(
 
 
 def _growing(snapshot: Snapshot) -> str | None:
-    """Requests go from the queue into the batch on every look of a brief log: nothing holds them back yet."""
+    """Requests go from the queue into the batch on every one of the last looks: no cap holds them back yet."""
     running, queued = snapshot.series("running"), snapshot.series("queued")
-    if len(running) < 3 or len(queued) < 3 or (snapshot.window.seconds or 0.0) >= BRIEF_S:
+    if len(running) < 3 or len(queued) < 3:
         return None
     batch, line = running[-3:], queued[-3:]
     if not (batch[0] < batch[1] < batch[2] and line[0] > line[1] > line[2]):

@@ -81,6 +81,8 @@ class _Console:
                 yield from self._record(piece, broken, line)
 
     def _record(self, piece: str, broken: bool, line: Line) -> Iterable[Item | None]:
+        if "}" not in piece and piece.rstrip().endswith((",", ":")):
+            return  # a terminal wrapped it: the lines are read together elsewhere
         found = printed_numbers(piece)
         values = dict(found.values)
         bar, self._bar = self._bar, None

@@ -154,10 +154,15 @@ class Blocks:
     def open(self) -> bool:
         return self._dict.open or self._lone.open
 
+    def expects(self, line: Line) -> bool:
+        """True for the next line of an open dict, whatever else it may look like by itself."""
+        return self._dict.expects(line.text)
+
     def feed(self, line: Line) -> tuple[bool, list[Record]]:
         """(did the line belong here, records that it closed)."""
         if self._dict.open:
-            if self._dict.goes_on(line.text):
+            if self.expects(line):
+                self._dict.take(line.text)
                 return True, self._end_dict() if self._dict.closed else []
             ended = self._end_dict()
             belongs, closed = self.feed(line)

@@ -29,19 +29,23 @@ class PrintedDict:
         """True for a line that starts a dict and does not end it, or holds nothing but its pairs; then it is taken."""
         found = OPENS.search(text)
         if found is not None and "}" not in text[found.start() :]:
-            self._take(text[found.start() :])
+            self.take(text[found.start() :])
         elif "{" not in text and "}" not in text and PAIRS_ONLY.fullmatch(text):
-            self._take(text)
+            self.take(text)
         return self.open
 
-    def goes_on(self, text: str) -> bool:
-        """True for the next line of an open dict, which is taken."""
+    def expects(self, text: str) -> bool:
+        """True for what may be the next line of an open dict."""
         bare = text.strip()
         full = len(self._parts) >= LINES_MAX or self._size + len(text) > CHARS_MAX
-        if full or not _STARTS.match(text) or not ("': " in text or '": ' in text or bare.endswith(_ENDS)):
-            return False
-        self._take(text)
-        return True
+        told = "': " in text or '": ' in text or bare.endswith(_ENDS)
+        return self.open and not full and told and _STARTS.match(text) is not None
+
+    def take(self, text: str) -> None:
+        broken = self._parts and text[:1].isspace()
+        self._parts.append(f" {text.strip()}" if broken else text.rstrip())
+        self._depth += text.count("{") - text.count("}")
+        self._size += len(text)
 
     @property
     def closed(self) -> bool:
@@ -52,9 +56,3 @@ class PrintedDict:
         joined = "".join(self._parts)
         self._parts, self._depth, self._size = [], 0, 0
         return joined
-
-    def _take(self, text: str) -> None:
-        broken = self._parts and text[:1].isspace()
-        self._parts.append(f" {text.strip()}" if broken else text.rstrip())
-        self._depth += text.count("{") - text.count("}")
-        self._size += len(text)

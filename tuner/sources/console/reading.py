@@ -148,6 +148,10 @@ def _wanted(reading: _Reading, here: set[str]) -> list[tuple[int, Format, tuple[
 
 
 def _line_items(reading: _Reading, line: Line, wanted: Iterable[tuple[int, Format, tuple[str, ...]]]) -> Iterator[Item]:
+    lone = reading.lone.get(line.speaker)
+    if lone is not None and lone.expects(line):
+        yield from _generic_items(reading, line, False)
+        return
     taken = False
     text = line.text
     for index, form, markers in wanted:
