@@ -15,6 +15,8 @@ EXPONENTS = tuple(0.5 + 0.5 * (i + 0.5) / 9 for i in range(9))
 """Midpoints of U[0.5, 1]: how throughput grows with GPUs is unknown before the first resize."""
 HEADROOM = tuple(1.0 + 0.5 * (i + 0.5) / 9 for i in range(9))
 """Midpoints of U[1, 1.5]: what a generator could do that nobody has measured, relative to what it does."""
+GROWTH_MAX, SHRINK_MIN = 1.5, 0.5
+"""One proposal changes neither side by more: how its throughput scales over a wider range has to be measured first."""
 SPLITS_MAX = 64
 """More splits than this make no better picture and cost seconds on thousands of GPUs."""
 
@@ -90,8 +92,8 @@ def split_curve(
         asked = _asked(prospects, t, now_t + now_g, now_t) if modelled else None
         throughput = asked or _by_rates(capacity, t / now_t, (now_t + now_g - t) / now_g)
         points.append(_point(topology, setpoints, t, throughput))
-    one_sided = len(capacity.generator) > 1
-    return SplitCurve(tuple(points), now_t, _best(points, now_t, one_sided))
+    best = _best([p for p in points if p.legal and p.gpus_trainer != now_t], (now_t, now_g), capacity)
+    return SplitCurve(tuple(points), now_t, best)
 
 
 def _asked(prospects: Prospects | None, trainer: int, total: int, now: int) -> Interval | None:
@@ -121,13 +123,31 @@ def _point(topology: Topology, setpoints: Setpoints, trainer: int, throughput: I
     return SplitPoint(trainer, total - trainer, throughput, legal, note)
 
 
-def _best(points: list[SplitPoint], now: int, one_sided: bool) -> int | None:
-    """The best legal split by mean; only one lattice step away while the generator's own rate is a guess."""
-    legal = [p for p in points if p.legal and p.gpus_trainer != now]
-    if one_sided:
-        up = [p for p in legal if p.gpus_trainer > now]
-        legal = up[:1]
-    if not legal:
-        return None
-    best = max(legal, key=lambda p: p.throughput.mean)
-    return best.gpus_trainer if best.throughput.mean > 1.0 else None
+def _best(legal: list[SplitPoint], now: tuple[int, int], capacity: Capacity) -> int | None:
+    """The best of these splits by mean, of those that one step may reach.
+
+    While the generator's own rate is a guess that is the next size up. Else each side stays between half and one and a
+    half of its GPUs, or moves by a single size where that is more; and the side that gives, scaled linearly, still
+    keeps today's pace.
+    """
+    trainer, generator = now
+    up = [p for p in legal if p.gpus_trainer > trainer]
+    down = [p for p in legal if p.gpus_trainer < trainer]
+    if len(capacity.generator) > 1:
+        within = up[:1]
+    else:
+        pace = min(capacity.trainer, capacity.generator[0])
+        keeps = [
+            p
+            for p in legal
+            if capacity.trainer * p.gpus_trainer / trainer >= pace
+            and capacity.generator[0] * p.gpus_generator / generator >= pace
+        ]
+        within = [p for p in keeps if p in (*down[-1:], *up[:1]) or _one_step(p, now)]
+    best = max(within, key=lambda p: p.throughput.mean, default=None)
+    return best.gpus_trainer if best is not None and best.throughput.mean > 1.0 else None
+
+
+def _one_step(point: SplitPoint, now: tuple[int, int]) -> bool:
+    ratios = (point.gpus_trainer / now[0], point.gpus_generator / now[1])
+    return min(ratios) >= SHRINK_MIN and max(ratios) <= GROWTH_MAX

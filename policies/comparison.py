@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from policies.estimators import phases_of
+from policies.wording import figure
 from simulators.plant import Mode
 from simulators.signals import SIGNALS, TINY
 from simulators.snapshot import Snapshot
@@ -228,7 +229,7 @@ def _headline(a: Side, b: Side, basis: Basis, whole: Pair, parts: tuple[Contribu
     if whole.a is None or whole.b is None:
         return f"Cannot compare: no step time in {a.name if a.get('step_s') is None else b.name}."
     unit = "s per trained rollout" if basis == "rollout" else "s per step"
-    figures = f"{whole.a:.3g} against {whole.b:.3g} {unit}"
+    figures = f"{figure(whole.a)} against {figure(whole.b)} {unit}"
     if abs(whole.b - whole.a) <= SAME_FRAC * max(whole.a, whole.b):
         return f"{a.name} and {b.name} run at the same pace: {figures}."
     slow, fast = (b, a) if whole.b > whole.a else (a, b)

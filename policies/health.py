@@ -5,6 +5,7 @@ from math import sqrt
 
 from policies.diagnosis.learning import learning_health
 from policies.readings import Level, kept_rows, level
+from policies.wording import figure
 from simulators.snapshot import Snapshot
 
 WATCHED: Mapping[str, str] = {
@@ -43,7 +44,7 @@ def shifted(before: Mapping[str, Level], snapshot: Snapshot, since_s: float) -> 
         if name in FALLS_ONLY and change > 0.0:
             continue
         if abs(change) > max(BEYOND_NOISE * error, SHIFT_MIN * abs(was.mean)):
-            return f"the {words} went from {was.mean:.3g} to {after.mean:.3g} after the last move"
+            return f"the {words} went from {figure(was.mean)} to {figure(after.mean)} after the last move"
     return None
 
 

@@ -65,7 +65,9 @@ class Line:
 class LineParser(Protocol):
     """Turns the lines of one speaker into records; keeps what it must remember between lines of a block."""
 
-    def feed(self, line: Line) -> Iterable[Item]: ...
+    def feed(self, line: Line) -> Iterable[Item | None]:
+        """None: the line is taken, and what it says is told with a later one."""
+        ...
 
     def flush(self) -> Iterable[Item]:
         """The block that was still open when the file ended."""

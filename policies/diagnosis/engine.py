@@ -49,6 +49,7 @@ def engine_state(snapshot: Snapshot, setpoints: Setpoints) -> EngineState:
     # yes   | less than one request is free   -> kv-bound
     # yes   | filling, what waits cannot fit  -> kv-bound, low confidence
     # yes   | < 0.9   | all just admitted     -> none: a ramp, not a state
+    # yes   | < 0.9   | still growing         -> none, the same
     # yes   | < 0.9   | at its cap            -> concurrency-capped
     # yes   | < 0.9   | below it, or unknown  -> concurrency-capped, lower confidence
     # waves | < 0.5   | at its cap            -> concurrency-capped
@@ -131,6 +132,8 @@ def _admission(
             0.0,
             f"the {running:.0f} running requests were all admitted just now, which is a ramp and no steady state",
         )
+    if (ramp := _growing(snapshot)) is not None:
+        return EngineState(None, 0.0, ramp)
     limit = snapshot.get("running_limit") or setpoints.max_in_flight_per_engine
     at_cap = limit is not None and running >= 0.95 * limit
     pool = f"the KV pool is {kv:.0%} full" if kv is not None else "the KV pool's fill is not known"
@@ -138,6 +141,20 @@ def _admission(
         Verdict.CONCURRENCY_CAPPED,
         0.7 if at_cap or len(snapshot.engine_rows) > 2 else 0.5,
         f"{running:.0f} requests run and {queued:.0f} wait although {pool}, so a cap holds them back, not memory",
+    )
+
+
+def _growing(snapshot: Snapshot) -> str | None:
+    """Requests go from the queue into the batch on every one of the last looks: no cap holds them back yet."""
+    running, queued = snapshot.series("running"), snapshot.series("queued")
+    if len(running) < 3 or len(queued) < 3:
+        return None
+    batch, line = running[-3:], queued[-3:]
+    if not (batch[0] < batch[1] < batch[2] and line[0] > line[1] > line[2]):
+        return None
+    return (
+        f"the batch still grows, from {running[0]:.0f} to {running[-1]:.0f} requests, while the queue empties into it: "
+        "a ramp and no steady state"
     )
 
 
@@ -174,7 +191,7 @@ def _room(snapshot: Snapshot, running: float, kv: float | None) -> EngineState:
     fullest = max(snapshot.series("kv_usage_frac"), default=kv)
     longest_queue = max(snapshot.series("queued"), default=0.0)
     pool = f" and the KV pool is {kv:.0%} full" if kv is not None else ""
-    reason = f"{running:.0f} requests run, none waits{pool}"
+    reason = f"{running:.0f} {'request runs' if round(running) == 1 else 'requests run'}, none waits{pool}"
     if kv is None or fullest is None or fullest >= KV_ROOMY or longest_queue > 0:
         return EngineState(None, 0.0, reason)
     reason += ", so the engines have room"

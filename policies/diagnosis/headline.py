@@ -4,6 +4,7 @@ from policies.base import Verdict
 from policies.diagnosis.budget import NAMES, Budget
 from policies.diagnosis.generator import UNNAMED
 from policies.diagnosis.reading import is_few
+from policies.wording import seconds
 from simulators.plant import Mode, Topology
 from simulators.snapshot import Snapshot
 
@@ -58,13 +59,13 @@ def _because(verdict: Verdict, reason: str, topology: Topology, snapshot: Snapsh
         return _share_of_step(own, budget) + ("" if own == "trainer_busy_s" else f"; {reason}")
     idle = snapshot.get("trainer_idle_frac") if topology.mode is Mode.OVERLAPPED else None
     if idle is not None and reason == UNNAMED:
-        return f"the trainer waits {idle:.0%} of each {_seconds(budget.step_s)} step; {reason}"
+        return f"the trainer waits {idle:.0%} of each {seconds(budget.step_s)} step; {reason}"
     shares = [f"the trainer waits {idle:.0%}"] if idle is not None else []
     if verdict is Verdict.CANNOT_TELL and "(" in reason:
         return reason
     if topology.mode is not Mode.OVERLAPPED and verdict is not Verdict.CANNOT_TELL:
         shares = [f"{NAMES[n]} {budget.frac(n):.0%}" for n in ("rollout_s", "trainer_busy_s") if budget.frac(n)]
-    return f"{reason} ({', '.join([f'step {_seconds(budget.step_s)}', *shares])})"
+    return f"{reason} ({', '.join([f'step {seconds(budget.step_s)}', *shares])})"
 
 
 def _share_of_step(own: str, budget: Budget) -> str:
@@ -73,14 +74,10 @@ def _share_of_step(own: str, budget: Budget) -> str:
     rare = sum(budget.frac(name) for name in budget.unknown_period)
     kept = 1.0 - rare
     if kept <= 0.0:
-        return f"{budget.frac(own):.0%} of each {_seconds(budget.step_s)} step"
+        return f"{budget.frac(own):.0%} of each {seconds(budget.step_s)} step"
     beside = f", {NAMES[other]} {budget.frac(other) / kept:.0%}" if budget.frac(other) else ""
-    told = f"{budget.frac(own) / kept:.0%} of each {_seconds(budget.step_s * kept)} step{beside}"
+    told = f"{budget.frac(own) / kept:.0%} of each {seconds(budget.step_s * kept)} step{beside}"
     if rare <= 0.0:
         return told
     names = " and ".join(NAMES[name] for name in sorted(budget.unknown_period, reverse=True))
-    return f"{told} (without {names}, {_seconds(budget.step_s * rare)} here)"
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:,.0f} s" if seconds >= 1000.0 else f"{seconds:.3g} s"
+    return f"{told} (without {names}, {seconds(budget.step_s * rare)} here)"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 
 from policies.base import Cause, Finding, Severity, Verdict
+from policies.wording import figure
 from simulators.snapshot import Snapshot
 
 COLLAPSED_ENTROPY_FRAC = 0.1
@@ -47,9 +48,9 @@ def _collapse(snapshot: Snapshot) -> str | None:
     if not entropy and (value := snapshot.get("entropy")) is not None:
         entropy = [value]
     if entropy and 0.0 <= entropy[-1] < COLLAPSED_ENTROPY_NATS:
-        return f"entropy is {entropy[-1]:.3g} nats, so the model is all but deterministic"
+        return f"entropy is {figure(entropy[-1])} nats, so the model is all but deterministic"
     if len(entropy) >= 2 and 0.0 <= entropy[-1] < COLLAPSED_ENTROPY_FRAC * entropy[0]:
-        return f"entropy fell from {entropy[0]:.3g} to {entropy[-1]:.3g} nats"
+        return f"entropy fell from {figure(entropy[0])} to {figure(entropy[-1])} nats"
     norms = snapshot.series("grad_norm")
     if len(norms) >= 2 and norms[-1] == 0.0 and norms[-2] == 0.0:
         return "the gradient norm is exactly 0 twice running, so nothing is learnt"
@@ -77,7 +78,7 @@ def _reward_fall(rewards: list[float]) -> str | None:
     noise = 3.0 * (stdev(best) + stdev(last)) / third**0.5
     fall = mean(best) - mean(last)
     if mean(best) > 0.0 and mean(last) < REWARD_FALL_FRAC * mean(best) and fall > noise:
-        return f"the reward fell from {mean(best):.3g} to {mean(last):.3g}"
+        return f"the reward fell from {figure(mean(best))} to {figure(mean(last))}"
     return None
 
 
@@ -85,12 +86,13 @@ def _usable(snapshot: Snapshot) -> tuple[float | None, str]:
     """Share of trained groups with advantage: counted, else bounded from a rare binary reward."""
     counted = snapshot.get("usable_group_frac")
     if counted is not None:
-        return counted, f"only {counted:.0%} of the trained groups carry advantage"
+        share = f"only {counted:.0%} of the trained groups carry" if counted >= 0.005 else "no trained group carries"
+        return counted, f"{share} advantage"
     bound = snapshot.get("usable_group_frac_max")
     if bound is not None and (reward := snapshot.get("reward_mean")) is not None:
         size = snapshot.get("group_size_seen") or 0.0
         return bound, (
-            f"with a binary reward of {reward:.3g} and groups of {size:.0f} at most {bound:.1%} of the groups "
+            f"with a binary reward of {figure(reward)} and groups of {size:.0f} at most {bound:.1%} of the groups "
             "can carry advantage"
         )
     return None, ""

@@ -3,6 +3,7 @@
 from policies.base import Finding, Severity
 from policies.diagnosis.budget import NAMES, Budget
 from policies.diagnosis.notes import note_spec
+from policies.wording import figure
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.snapshot import Note, Snapshot
 
@@ -70,7 +71,7 @@ def _shares(budget: Budget, setpoints: Setpoints) -> list[Finding]:
         what = (
             "nobody accounts for" if rest.frac > 0 else "the phases claim beyond the step (other windows, or overlap)"
         )
-        detail = f"{abs(rest.seconds):.4g} s of {budget.step_s:.4g} s a step ({abs(rest.frac):.0%}) {what}."
+        detail = f"{figure(abs(rest.seconds))} s of {figure(budget.step_s)} s a step ({abs(rest.frac):.0%}) {what}."
         found.append(
             Finding(
                 "unaccounted-time", Severity.INFO, "Time not accounted for", detail, {"unaccounted_frac": rest.frac}
@@ -88,7 +89,7 @@ def _validation(budget: Budget, share: float, setpoints: Setpoints) -> Finding:
         return Finding("validation-share", Severity.WARNING, "Evaluation is a large share", detail, evidence)
     tenth, twentieth = (seconds / n / (rest + seconds / n) for n in (10, 20))
     detail = (
-        f"Evaluation takes {seconds:.3g} s of this step ({share:.0%}); how often it runs is not known. "
+        f"Evaluation takes {figure(seconds)} s of this step ({share:.0%}); how often it runs is not known. "
         f"Every 10th step it would cost {tenth:.0%} of the wall time, every 20th {twentieth:.0%}."
     )
     evidence |= {"every_10th_frac": tenth, "every_20th_frac": twentieth}
@@ -119,7 +120,7 @@ def _flow(snapshot: Snapshot, setpoints: Setpoints) -> list[Finding]:
     found = []
     groups = snapshot.get("filtered_groups")
     if groups:
-        detail = f"{groups:.3g} groups a step were dropped for equal rewards and generated again: a generator loss."
+        detail = f"{figure(groups)} groups a step were dropped for equal rewards and generated again: a generator loss."
         found.append(
             Finding(
                 "filtered-groups", Severity.INFO, "Groups are dropped and refilled", detail, {"filtered_groups": groups}
@@ -128,7 +129,7 @@ def _flow(snapshot: Snapshot, setpoints: Setpoints) -> list[Finding]:
     stale = snapshot.get("staleness_mean")
     bound = setpoints.staleness_bound if setpoints.staleness_bound is not None else OFF_POLICY_VERSIONS
     if stale is not None and stale > bound:
-        detail = f"Rollouts are {stale:.1f} versions old on average; {bound:.3g} is the bound."
+        detail = f"Rollouts are {stale:.1f} versions old on average; {figure(bound)} is the bound."
         found.append(Finding("off-policy", Severity.WARNING, "Rollouts are old", detail, {"staleness_mean": stale}))
     waste = snapshot.get("waste_frac")
     if waste is not None and waste >= SHARE_WORTH_A_WORD:

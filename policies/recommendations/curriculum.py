@@ -55,7 +55,8 @@ def curriculum(case: Case) -> Iterator[Ranked]:
                 2.0 * size if size else None,
                 "rollouts",
                 at_most(1.0),
-                "With rare successes a larger group is likelier to hold one: the usable share grows with its size.",
+                f"With rare {'failures' if easy else 'successes'} a larger group is likelier to hold one: the usable "
+                "share grows with its size.",
                 ("each prompt costs more",),
                 data_changing=True,
             ),

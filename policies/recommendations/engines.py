@@ -8,6 +8,7 @@ from policies.base import Direction, Interval, Recommendation, Verdict
 from policies.diagnosis.generator import BUSY_CLIENT_PER_S, FEW_RESIDENTS, SLOW_S_PER_TOKEN, residents_per_engine
 from policies.prospects import gain_of
 from policies.recommendations.case import UNTOLD, Case, Ranked, at_most, freed
+from policies.wording import figure
 from simulators.calibration.priors import HALF_RATE_PER_GPU
 from simulators.plant import Change, Mode
 
@@ -152,7 +153,7 @@ def _more_kv(case: Case) -> Iterator[Ranked]:
 
 def _prefill(case: Case) -> Iterator[Ranked]:
     per_request = case.get("decode_tokens_per_s_per_request")
-    pace = f"; a running request gets {per_request:.3g} tokens/s" if per_request else ""
+    pace = f"; a running request gets {figure(per_request)} tokens/s" if per_request else ""
     reason = (
         f"Prompts take the engines' time and decode starves{pace}. Prefix caching, a smaller {CHUNKS} or separate "
         "prefill engines give decode its share back; how much needs the prompt reuse (prefix hit rate) to tell."

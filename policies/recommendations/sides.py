@@ -149,8 +149,14 @@ def _split(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:
         f"{today.gpus_generator}, if each side scales between the square root of its GPUs and linearly. An upper "
         "bound, since batches vary."
     )
+    further = max((p for p in curve.points if p.legal), key=lambda p: p.throughput.mean)
     if unproven:
         reason += " What the generator could do is not logged: one small step, then measure."
+    elif abs(further.gpus_trainer - now) > abs(then - now):
+        reason += (
+            f" A first step, then measure: {further.gpus_trainer} and {further.gpus_generator} might bring more, but "
+            "would rest on how each side scales that far."
+        )
     risks = ["a restart from checkpoint"]
     if then < now and case.topology.trainer_gpus_min is None:
         risks.append(f"the trainer must fit on {then} GPUs: its memory floor is not known")

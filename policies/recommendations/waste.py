@@ -8,6 +8,7 @@ from policies.diagnosis.generator import refills
 from policies.prospects import gain_of
 from policies.recommendations.case import Case, Ranked, at_most, freed, ranked, scaled
 from policies.recommendations.curriculum import useful_frac
+from policies.wording import figure
 
 WASTE_WORTH_IT = 0.1
 """Less waste than this is the price of any oversampling."""
@@ -112,8 +113,8 @@ def _refill(case: Case) -> Iterator[Ranked]:
         return
     now = case.setpoints.oversampling_ratio
     reason = (
-        f"{groups:.3g} groups a step are dropped for equal rewards and refilled in another wave while the engines are "
-        "nearly empty. Dispatching more at once fills the batch in one wave."
+        f"{figure(groups)} groups a step are dropped for equal rewards and refilled in another wave while the engines "
+        "are nearly empty. Dispatching more at once fills the batch in one wave."
     )
     yield Ranked(
         0.3,

@@ -51,6 +51,10 @@ def test_a_job_that_overlaps_and_one_that_takes_turns_are_told_apart_and_nothing
     assert "largest part" not in result.headline
 
 
+def test_long_steps_are_told_without_powers_of_ten() -> None:
+    assert "8,553 against 12,345 s per step" in compare(side(step_s=8553.2), side("B", step_s=12345.0)).headline
+
+
 def test_a_larger_batch_is_compared_per_rollout() -> None:
     doubled = {name: value * (1 if "len" in name else 2) for name, value in BASE.items()}
     result = compare(side(**BASE), side("B", **doubled))

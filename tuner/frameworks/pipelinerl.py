@@ -88,8 +88,9 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
     if batch <= 0.0:
         return extra
     extra["batch_rollouts"] = batch
-    lag = values.get("stats/lag", -1.0)
-    return extra | {"staleness_max": lag / batch} if lag >= 0.0 else extra
+    oldest, mean = values.get("stats/lag_max", values.get("stats/lag", -1.0)), values.get("stats/lag_mean", -1.0)
+    extra |= {"staleness_max": oldest / batch} if oldest >= 0.0 else {}
+    return extra | {"staleness_mean": mean / batch} if mean >= 0.0 else extra
 
 
 def facts(observed: Observed) -> tuple[Topology, Setpoints]:
@@ -160,7 +161,14 @@ FRAMEWORK = Framework(
     formats=(LineFormat("pipelinerl-step", (STEP_MARKER,), _Steps),),
     signature=(
         *("stats/time_waiting_for_data", "stats/samples_too_old_to_queue", "stats/samples_too_old_to_train"),
-        *("stats/queue/batches", "stats/lag", "throughput/tokens_perGPU_per_sec", "throughput/sec_per_pass", "rl/ess"),
+        *(
+            "stats/queue/batches",
+            "stats/lag",
+            "stats/lag_max",
+            "throughput/tokens_perGPU_per_sec",
+            "throughput/sec_per_pass",
+            "rl/ess",
+        ),
         *("preprocessor/", "actor/problem_queue_size", "problem_queue_size", "actor/always_success", "always_success"),
         *("never_success", "sometimes_success", "trainer_model_version"),
     ),

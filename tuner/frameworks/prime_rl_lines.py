@@ -139,8 +139,8 @@ def _fields(text: str, line_cut: bool) -> tuple[dict[str, float], bool]:
     fields = {name: value for part in parts for name, value in _field(part).items()}
     last = next(iter(_field(parts[-1])), "")
     torn = line_cut or last not in LAST
-    if torn and last and parts[-1][-1].isdigit():
-        fields.pop(last)  # digits may be missing
+    if torn and last and (parts[-1][-1].isdigit() or last == "Time"):
+        fields.pop(last)  # digits may be missing, or the seconds after the minutes
     return fields, torn
 
 

@@ -22,6 +22,7 @@ OUTSIDE_TRAIN = {
 
 ALIASES = (
     Alias("perf/step_time", "step_s"),
+    Alias("perf/total_train_time", "step_s"),  # its name before perf/step_time
     *(Alias(key, signal, add=True) for key, signal in OUTSIDE_TRAIN.items()),
     Alias("perf/actor_train_time", "update_s", add=True),
     Alias("perf/critic_train_time", "update_s", add=True),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 from simulators.plant import Change, Mode, Setpoints, Topology
@@ -26,14 +27,18 @@ INFLIGHT = "max_inflight_tasks set to"
 _ASYNC_KEYS = (
     *("queue_wait_time_s", "buffer_qsize", "generation_tok_per_s", "training_tok/s", "weight_sync_time_s"),
     *("rollout_wait_s", "backpressure_s", "queue_size"),
+    *("perf/rollout_wait_s", "rollout/backpressure_s", "sample/rollout_queue_size"),
 )
 _INFLIGHT = re.compile(r"max_inflight_tasks set to (\d+) \(max_staleness=(\d+) . samples_per_step=(\d+)\)")
 _KEY = re.compile(r"'[\w/ .-]+': ")
+_SWIFT_STEP = re.compile(r"'global_step/max_steps': '(\d{1,12})/\d")
+_SWIFT_SPEED = re.compile(rf"'train_speed\((iter/s|s/it)\)': '?({NUMBER})")
+"""ms-swift prints step and pace in its records: the pace is a mean since the start."""
 _MAXSIZE = re.compile(r"maxsize=(\d+)")
 
 BAR_MARKERS = ("s/it", "it/s")
 _BAR = re.compile(
-    rf"(?:^|\]|Train:)\s*\d{{1,3}}%\|[^|]{{0,400}}\|\s*(\d{{1,12}})/\d{{1,12}} "
+    rf"(?:^|\]|Train:)\s*\d{{1,3}}%(?:\|[^|]{{0,400}}\|)?\s*(\d{{1,12}})/\d{{1,12}} "
     rf"\[[\d:]+<[^,\]]{{0,20}},\s*({NUMBER})(s/it|it/s)"
 )
 """The trainer's own progress bar: it has no name (ms-swift's is called Train)."""
@@ -49,12 +54,17 @@ class _Console:
         self._async = False
         self._bar: tuple[int, float] | None = None
         """Step and seconds per step of the progress bar before the next dict."""
+        self._held: Record | None = None
+        """A record that no bar stood before: the bar is drawn again after it."""
+        self._last: int | None = None
+        """The step of the record before: a bar that still shows it is that one, drawn again."""
 
-    def feed(self, line: Line) -> Iterable[Item]:
+    def feed(self, line: Line) -> Iterable[Item | None]:
         text = line.text
-        bars = _BAR.findall(text) if "|" in text else []
+        bars = _BAR.findall(text) if "%" in text else []
         if bars:
             self._bar = _step_and_pace(*bars[-1])  # a captured terminal keeps every state of the bar on one line
+            yield from self._completed(_step_and_pace(*bars[0]))
         elif STALE in text:
             self._stale += 1
             self._async = True
@@ -70,26 +80,45 @@ class _Console:
             for piece, broken in _dicts(text):
                 yield from self._record(piece, broken, line)
 
-    def _record(self, piece: str, broken: bool, line: Line) -> Iterable[Item]:
+    def _record(self, piece: str, broken: bool, line: Line) -> Iterable[Item | None]:
+        if "}" not in piece and piece.rstrip().endswith((",", ":")):
+            return  # a terminal wrapped it: the lines are read together elsewhere
         found = printed_numbers(piece)
         values = dict(found.values)
         bar, self._bar = self._bar, None
         if not _is_metrics(values):
             return
-        step = _whole(values.get("step"))
-        if bar is not None:
-            step = bar[0] if step is None else step
-            values.setdefault("s_per_it", bar[1])
+        yield from self.flush()
+        bar = _swift(piece) or bar
+        if bar is not None and bar[0] == self._last:
+            bar = None
         self._async = self._async or any(key in values for key in _ASYNC_KEYS)
         if self._async:
             values |= {"log/stale_samples_dropped": float(self._stale), "log/buffer_full_waits": float(self._full)}
         if self._capacity:
             values["log/queue_maxsize"] = self._capacity
         self._stale = self._full = 0
-        yield Record(values, step, line.time_s, framework=NAME, cut=found.cut or broken)
+        step = _whole(values.get("step"))
+        self._held = Record(values, step, line.time_s, {}, NAME, str(line.number), found.cut or broken)
+        if bar is not None or step is not None:
+            yield from self._completed(bar)
+        else:
+            yield None
+
+    def _completed(self, bar: tuple[int, float] | None) -> Iterable[Item]:
+        """The held record with what the bar says."""
+        record, self._held = self._held, None
+        if record is None:
+            return
+        step = record.step
+        if bar is not None:
+            step = bar[0] if step is None else step
+            record = replace(record, values={"s_per_it": bar[1], **record.values}, step=step)
+        self._last = step
+        yield record
 
     def flush(self) -> Iterable[Item]:
-        return ()
+        return self._completed(None)
 
 
 def _dicts(text: str) -> list[tuple[str, bool]]:
@@ -108,6 +137,13 @@ def _step_and_pace(step: str, pace: str, unit: str) -> tuple[int, float] | None:
     if not rate > 0.0 or int(step) < 1:
         return None
     return int(step), rate if unit == "s/it" else 1.0 / rate
+
+
+def _swift(piece: str) -> tuple[int, float] | None:
+    step, speed = _SWIFT_STEP.search(piece), _SWIFT_SPEED.search(piece)
+    if step is None or speed is None:
+        return None
+    return _step_and_pace(step.group(1), speed.group(2), "s/it" if speed.group(1) == "s/it" else "it/s")
 
 
 def _is_metrics(values: Mapping[str, float]) -> bool:
@@ -150,6 +186,8 @@ ALIASES = (
     *_timers("logprob_s", "_get_per_token_logps_and_entropies"),
     *_timers("weight_sync_s", "sync_weights"),
     *_both("rollout_wait_s", "trainer_wait_s"),
+    *_both("perf/rollout_wait_s", "trainer_wait_s"),
+    *_both("sample/rollout_queue_size", "queue_depth"),
     *_both("fwd_bwd_s", "update_s"),
     *_both("weight_sync_time_s", "weight_sync_s"),
     *_both("buffer_qsize", "queue_depth"),

@@ -109,6 +109,8 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
     if (mfu := raw.get("perf/mfu/actor", raw.get("mfu/actor", 0.0))) > 0.0:
         extra["mfu"] = mfu  # exactly 0 means that no peak is known for this GPU
     extra |= _rollouts(raw) | _latency(raw) | _fully_async(raw, _group_size(raw))
+    if raw.get("critic/advantages/max") == raw.get("critic/advantages/min") == 0.0:
+        extra["zero_adv_frac"] = 1.0  # a critic's are never all 0: the rewards of every group are equal
     extra |= _update_from_tokens(raw, tokens)
     busy = [extra.get("update_s", found.get("update_s")), found.get("logprob_s")]
     if any(part is not None for part in busy):

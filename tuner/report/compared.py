@@ -60,7 +60,7 @@ def render(c: answers.Compared, screen: Screen) -> str:
         unit = "s a rollout" if c.basis == "rollout" else "s a step"
         lines.append("What explains the difference (B - A):")
         rows = [
-            (f"{p.seconds:+.3g} {unit}", "" if p.share is None else f"{100 * p.share:+.0f}%", _say(p))
+            (_signed(p.seconds, unit), "" if p.share is None else f"{100 * p.share:+.0f}%", _say(p))
             for p in c.contributions[:SHOWN]
             if p.seconds
         ]
@@ -94,6 +94,10 @@ def _phase_row(p: answers.PhaseCompared) -> tuple[str, ...]:
     )
     cells = (p.a_s_per_step, p.b_s_per_step, p.a_s_per_rollout, p.b_s_per_rollout, *per_token, best.ratio)
     return (p.phase, *(figure(v) for v in cells))
+
+
+def _signed(seconds: float, unit: str) -> str:
+    return f"{'+' * (seconds > 0.0)}{figure(seconds)} {unit}"
 
 
 def _say(part: answers.Contribution) -> str:

@@ -201,7 +201,8 @@ def _y_name(name: str) -> str:
 def _x_axis(frame: Frame, chart: Chart) -> str:
     most = max(2, (frame.width - LEFT - RIGHT) // 70)
     span = ticks(frame.x_low, frame.x_high, most)
-    inside = [v for v in span if frame.x_low <= v <= frame.x_high]
+    whole = all(float(x).is_integer() for x in chart.x)  # no half steps between steps
+    inside = [v for v in span if frame.x_low <= v <= frame.x_high and (v.is_integer() or not whole)]
     return "".join(_x_label(frame.x(v), figure(v)) for v in inside) + _x_name(frame, chart.x_name)
 
 

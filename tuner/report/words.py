@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from policies import wording
+from policies.wording import HUGE
 from tuner import answers
 
 UNKNOWN = "?"
@@ -23,9 +25,9 @@ def figure(value: answers.Value) -> str:
         return "on" if value else "off"
     if isinstance(value, str):
         return value
-    if isinstance(value, int) or abs(value) >= 1000:
-        return f"{value:,.0f}" if abs(value) < 1e9 else f"{value:.3g}"
-    return f"{value:.3g}"
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) < HUGE else f"{value:.3g}"
+    return wording.figure(value)
 
 
 def percent(frac: float | None) -> str:

@@ -9,6 +9,7 @@ from tuner.records import Item, Record, Remark
 from tuner.sources.base import Format, Kind, Opened
 from tuner.sources.flatten import flatten
 from tuner.sources.lines import DOCUMENT_CAP_BYTES, Block, RawLine, head_text, lines_of, looks_binary, raw_lines
+from tuner.sources.packed import rows_in
 
 SAMPLE_LINES = 20
 """Lines looked at when the kind of a file is found."""
@@ -88,10 +89,12 @@ def record_of(row: Mapping[str, object], origin: str) -> Iterator[Record]:
 
 
 def records_of(row: Mapping[str, object], origin: str) -> Iterator[Record]:
-    """The same of an object that may be a whole run, column by column."""
+    """The same of an object that may be a whole run: column by column, or as a tracker's API answers."""
     columns = _columns(row)
     if columns is None:
-        yield from record_of(row, origin)
+        packed = list(rows_in(row)) or [row]
+        for inner in packed:
+            yield from record_of(inner, origin)
         return
     steps = sorted({step for column in columns.values() for step in column})
     for step in steps:

@@ -6,21 +6,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import islice
 
 from simulators.signals import SIGNALS
 from tuner.errors import SourceError
 from tuner.records import Configuration, Item, Record, Remark
 from tuner.sources.base import Format, Kind, Opened
+from tuner.sources.columns import DELIMITERS, STEP_COLUMNS, TIME_COLUMNS, bare, delimiter_of, head_of, is_frame
 from tuner.sources.flatten import NUMBER, number_of, printable, step_of, time_of
 from tuner.sources.jobfacts import FACT_COLUMNS, fact_value
 from tuner.sources.lines import Block, head_text, lines_of, looks_binary, raw_lines
 
-COLUMNS_MAX = 5_000
 LABEL_CHARS_MAX = 200
-DELIMITERS = (",", ";", "\t")
-
-STEP_COLUMNS = ("step", "global_step", "_step")
-TIME_COLUMNS = ("time", "timestamp", "_timestamp", "wall time")
+HEAD_LINES = 20
+"""Lines looked at when the kind of a file is found."""
 ABSENT = frozenset(("", "-", "--", "n/a", "na", "none", "null", "nil", "?"))
 
 SIGNAL_COLUMNS = {name: spec.name for spec in SIGNALS.values() for name in (*spec.also, spec.name)}
@@ -37,6 +36,7 @@ class _Sheet:
     origin: str
     delimiter: str = ","
     columns: list[str] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     varying: set[str] = field(default_factory=set)
     words: Counter[str] = field(default_factory=Counter)
@@ -76,11 +76,11 @@ class Follow:
     def feed(self, data: bytes, number: int) -> Iterator[Item]:
         sheet = self._sheet
         for raw in lines_of(Block(data, number)):
-            if not raw.text.strip() or raw.text.lstrip().startswith("#"):
+            if not raw.text.strip() or raw.text.lstrip().startswith("#") or is_frame(raw.text):
                 continue
             sheet.number = raw.number
             try:
-                yield from self._row(raw.text)
+                yield from self._row(bare(raw.text))
             except csv.Error:
                 continue
         yield from self._facts()
@@ -105,9 +105,9 @@ def _data_lines(opened: Opened, sheet: _Sheet, remarks: list[Remark]) -> Iterato
     for raw in raw_lines(opened):
         if isinstance(raw, Remark):
             remarks.append(raw)
-        elif raw.text.strip() and not raw.text.lstrip().startswith("#"):
+        elif raw.text.strip() and not raw.text.lstrip().startswith("#") and not is_frame(raw.text):
             sheet.number, sheet.cut = raw.number, raw.cut
-            yield raw.text + "\n"
+            yield bare(raw.text) + "\n"
 
 
 def _rows(lines: Iterator[str], sheet: _Sheet) -> Iterator[list[str]]:
@@ -125,13 +125,9 @@ def _rows(lines: Iterator[str], sheet: _Sheet) -> Iterator[list[str]]:
         sheet.fault = f"{fault}; the rows below are skipped"
 
 
-def delimiter_of(line: str) -> str:
-    """The delimiter that parts most columns."""
-    return max(DELIMITERS, key=line.count)
-
-
 def _header(cells: list[str], sheet: _Sheet) -> list[str]:
-    columns = [printable(cell.strip().lstrip("\ufeff")) for cell in cells[:COLUMNS_MAX]]
+    head = head_of(cells)
+    columns, sheet.runs = head.columns, head.runs
     if not any(_COLUMN_NAME.fullmatch(name) for name in columns):
         found = f"found {', '.join(columns)[:60]!r}"
         if all(map(NUMBER.fullmatch, columns)):
@@ -155,12 +151,20 @@ def _record(sheet: _Sheet, row: list[str]) -> Iterator[Record]:
         if len(row) < len(sheet.columns) and sheet.cut:
             sheet.truncated = True
             row = row[:-1]
+    for run in dict.fromkeys(filter(None, sheet.runs)) or ("",):
+        yield from _of_run(sheet, row, run)
+
+
+def _of_run(sheet: _Sheet, row: list[str], run: str) -> Iterator[Record]:
+    """What a row says of one run: of a table, everything; of a chart with several, its own columns."""
     values: dict[str, float] = {}
-    labels: dict[str, str] = {}
+    labels = {"run": run} if run else {}
     stamps: dict[str, object] = {}
-    for column, cell in zip(sheet.columns, row, strict=False):
-        _cell(sheet, column, cell.strip(), (values, labels, stamps))
-    if not values:
+    owners = sheet.runs or [""] * len(row)
+    for column, cell, owner in zip(sheet.columns, row, owners, strict=False):
+        if owner in ("", run):
+            _cell(sheet, column, cell.strip(), (values, labels, stamps))
+    if not values or (run and values.keys() == {"step"}):
         return
     sheet.rows += 1
     time_s = next((time_of(v) for v in stamps.values() if time_of(v) is not None), None)
@@ -258,7 +262,8 @@ def claims(name: str, head: bytes) -> float:
     if looks_binary(head):
         return 0.0
     text = head_text(head)
-    lines = [line for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")][:20]
+    said = (line for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#"))
+    lines = [bare(line) for line in islice(said, HEAD_LINES) if not is_frame(line)]
     if not lines or not any(lines[0].count(d) for d in DELIMITERS):
         return 0.0
     delimiter = delimiter_of(lines[0])
@@ -270,13 +275,15 @@ def claims(name: str, head: bytes) -> float:
     fits = sum(line.count(delimiter) == lines[0].count(delimiter) for line in body)
     regular = bool(body) and fits > 0.6 * len(body) and any(map(_has_number, body))
     ours = sum(c in SIGNAL_COLUMNS or c.lower() in FACT_COLUMNS or c.lower() in STEP_COLUMNS for c in columns)
+    if delimiter == "|" and not ours and "/" not in lines[0]:
+        return 0.0  # many a log parts its fields so
     if name.lower().endswith((".csv", ".tsv")):
         return 0.95 if ours >= 2 or regular else 0.6
     return (0.85 if ours >= 2 else 0.5) if regular else 0.0
 
 
 def _has_number(line: str) -> bool:
-    return any(NUMBER.fullmatch(cell) for cell in re.split(r"[,;\t]", line))
+    return any(NUMBER.fullmatch(cell) for cell in re.split(r"[,;\t|]", line))
 
 
 KIND = Kind("csv", claims, read, Follow)

@@ -45,6 +45,13 @@ def test_lag_in_samples_is_no_staleness_while_the_batch_is_unknown(neutral):
     assert neutral(FRAMEWORK, Record({"stats/lag": 2048.0}), Mode.OVERLAPPED) == {}
 
 
+def test_lag_told_by_its_mean_and_its_oldest_is_both(neutral):
+    rates = {"throughput/tokens_per_step": 4e4, "throughput/tokens_per_sec": 1e3, "throughput/samples_per_sec": 10.0}
+    record = Record({**rates, "stats/lag_min": 0.0, "stats/lag_mean": 200.0, "stats/lag_max": 800.0})
+    signals = neutral(FRAMEWORK, record, Mode.OVERLAPPED)
+    assert (signals["staleness_mean"], signals["staleness_max"]) == (0.5, 2.0)
+
+
 def test_fractions_are_gpus_only_where_the_size_of_the_world_is_known():
     config = {"world.actor_fraction": 4, "world.finetune_fraction": 4, "world.preprocessor_fraction": 0}
     assert FRAMEWORK.facts(Observed(config=config))[1].gpus_trainer is None

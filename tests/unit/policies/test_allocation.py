@@ -34,6 +34,19 @@ def test_while_the_generators_own_rate_is_a_guess_it_is_one_step_only() -> None:
     assert curve(0, None).proposed_gpus_trainer in (None, 72)
 
 
+def test_a_split_goes_by_steps_that_leave_the_giving_side_its_pace() -> None:
+    single = Topology(mode=Mode.OVERLAPPED, gpus_per_engine=1, trainer_gpu_step=1)
+    found = curve(90, 0, single, Setpoints(gpus_trainer=8, gpus_generator=8))
+    assert found.proposed_gpus_trainer == 4  # 3 : 13 would bring more, if either side scales that far
+    tight = curve(30, 0, single, Setpoints(gpus_trainer=8, gpus_generator=8))
+    assert 0.7 * 8 <= (tight.proposed_gpus_trainer or 0) < 8
+
+
+def test_where_half_a_side_is_less_than_one_size_a_single_size_is_a_step() -> None:
+    single = Topology(mode=Mode.OVERLAPPED, gpus_per_engine=1, trainer_gpu_step=1)
+    assert curve(90, 0, single, Setpoints(gpus_trainer=7, gpus_generator=1)).proposed_gpus_trainer == 6
+
+
 def test_todays_split_is_the_measure_of_all_others() -> None:
     today = next(p for p in curve(30, 0).points if p.gpus_trainer == 64)
     assert (today.throughput.low, today.throughput.mean, today.throughput.high) == (1.0, 1.0, 1.0)

@@ -32,6 +32,13 @@ def test_flat_prompt_throughput_under_a_growing_batch_is_prefill(scrapes: Steps)
     )
 
 
+def test_a_batch_that_the_queue_still_empties_into_is_a_ramp_and_no_cap(scrapes: Steps) -> None:
+    filling = state(scrapes, running=[4, 13, 29, 46], queued=[186, 170, 153, 141], kv_usage_frac=0.05)
+    assert filling.verdict is None
+    assert "ramp" in filling.reason
+    assert state(scrapes, running=46, queued=141, kv_usage_frac=0.05).verdict is Verdict.CONCURRENCY_CAPPED
+
+
 def test_a_full_pool_with_a_queue_is_the_limit(scrapes: Steps) -> None:
     assert state(scrapes, running=64, queued=10, kv_usage_frac=0.95).verdict is Verdict.KV_BOUND
 

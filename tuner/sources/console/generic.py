@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from tuner.records import Line, Record
+from tuner.sources.console.printed import PrintedDict
 from tuner.sources.flatten import KEYS_MAX, flatten, number_of
 
 DICT_PAIRS_MIN = 2
@@ -28,9 +29,14 @@ _LIST_PAIR = re.compile(
 _RAW_VALUE = re.compile(rb"[:=]\s?(?:[-+]?[\d.]|nan|NaN|-?inf|-?Inf)")
 _RAW_PAIR = re.compile(rb"(?<![\w./@-])[A-Za-z_][\w./@-]*+\s?+" + _RAW_VALUE.pattern)
 """The start of a pair of a list, before the line is cleaned. Most lines lack the values, which are sooner sought."""
+_UNIT = r"(?:\s?(?:s|sec|seconds|tok(?:en)?s?/s|GB|GiB))?"
+"""Units that need no conversion: those that a metric without one is in."""
+_BORDER = "|\u2502\u2503"
+_FRAME = "\u2500\u2501\u2502\u2503\u250c\u250f\u2514\u2517\u251c\u2521\u256d\u2570"
 _LONE_PAIR = re.compile(
-    r"\s*(?:[-*\u2022]\s{1,4}|\|\s{0,40})?\{?[`'\"]?(?P<key>[A-Za-z_][\w.@-]{0,80}(?:/[\w.@()-]{1,80}){1,8})[`'\"]?"
-    rf"\s*(?:[:=|]\s*|\s)[`'\"]?(?P<value>{_NUMBER})s?[`'\"]?\s?,?\s*\|?\}}?\s*"
+    rf"\s*(?:[-*\u2022]\s{{1,4}}|[{_BORDER}]\s{{0,40}})?\{{?"
+    r"[`'\"]?(?P<key>[A-Za-z_][\w.@-]{0,80}(?:/[\w.@()-]{1,80}){1,8})[`'\"]?"
+    rf"\s*(?:[:={_BORDER}]\s*|\s)[`'\"]?(?P<value>{_NUMBER}){_UNIT}[`'\"]?\s?,?\s*[{_BORDER}]?\}}?\s*"
 )
 """Bare, an item of a list, a row of a table of two columns, or a line of a dict printed over several."""
 _WANDB_PAIR = re.compile(rf"\s*wandb:\s+(?P<key>[A-Za-z_][\w./@()-]{{0,200}})\s+(?P<value>{_NUMBER}|True|False)\s*")
@@ -40,8 +46,10 @@ _STEP_BEFORE = re.compile(
 """Not the end of a longer name (`timing_s/step`), nor the whole part of a measure."""
 _WORDS = {"True": 1.0, "true": 1.0, "False": 0.0, "false": 0.0}
 
-_LONE_PAIR_END = re.compile(rb"/[\w./@()-]+[`'\"]?(?: *:? +| *[=|] *|:(?=-?\d*\.\d))[`'\"]?-?[\d.nNi]")
-LONE_PAIR_START = re.compile(rb"[^\x80-\xff]{0,80}?[A-Za-z][\w.@-]*" + _LONE_PAIR_END.pattern)
+_LONE_PAIR_END = re.compile(
+    rb"/[\w./@()-]+[`'\"]?(?: *:? +| *(?:[=|]|\xe2\x94[\x82\x83]) *|:(?=-?\d*\.\d))[`'\"]?-?[\d.nNi]"
+)
+LONE_PAIR_START = re.compile(rb"(?:\s*\xe2\x94[\x82\x83])?[^\x80-\xff]{0,80}?[A-Za-z][\w.@-]*" + _LONE_PAIR_END.pattern)
 """What a line with one pair looks like before it is cleaned; only short lines are asked, and for their end first."""
 
 
@@ -113,7 +121,8 @@ class LonePairs:
         wandb = line.text.lstrip().startswith("wandb:")
         match = (_WANDB_PAIR if wandb else _LONE_PAIR).fullmatch(line.text) if len(line.text) < 500 else None
         if match is None:
-            stays = not line.text.strip() or (wandb and self._wandb and "history" not in line.text)
+            bare = line.text.strip()
+            stays = not bare or bare[0] in _FRAME or (wandb and self._wandb and "history" not in line.text)
             return False, [] if stays else self.flush()
         key, value = match["key"], _value(match["value"])
         restarts = key in self._values or self._wandb != wandb or len(self._values) >= KEYS_MAX
@@ -131,6 +140,51 @@ class LonePairs:
         if first is None or len(values) < BLOCK_PAIRS_MIN:
             return []
         return [_record(values, first, cut=cut)]
+
+
+class Blocks:
+    """What one speaker prints over several lines: pairs, one a line, or a dict that was broken anywhere."""
+
+    def __init__(self) -> None:
+        self._lone = LonePairs()
+        self._dict = PrintedDict()
+        self._first: Line | None = None
+
+    @property
+    def open(self) -> bool:
+        return self._dict.open or self._lone.open
+
+    def expects(self, line: Line) -> bool:
+        """True for the next line of an open dict, whatever else it may look like by itself."""
+        return self._dict.expects(line.text)
+
+    def feed(self, line: Line) -> tuple[bool, list[Record]]:
+        """(did the line belong here, records that it closed)."""
+        if self._dict.open:
+            if self.expects(line):
+                self._dict.take(line.text)
+                return True, self._end_dict() if self._dict.closed else []
+            ended = self._end_dict()
+            belongs, closed = self.feed(line)
+            return belongs, [*ended, *closed]
+        if self._dict.opens(line.text):
+            self._first = line
+            return True, self._lone.flush()
+        return self._lone.feed(line)
+
+    def flush(self) -> list[Record]:
+        return [*self._end_dict(), *self._lone.flush()]
+
+    def _end_dict(self) -> list[Record]:
+        first, self._first = self._first, None
+        if first is None:
+            return []
+        closed = self._dict.closed
+        values = _pairs(_DICT_PAIR, self._dict.text())
+        if len(values) < DICT_PAIRS_MIN:
+            return []
+        before, brace, _ = first.text.partition("{")
+        return [_record(values, first, before if brace else "", cut=bool(brace) and not closed)]
 
 
 def records_on(line: Line) -> Iterator[Record]:

@@ -43,6 +43,9 @@ _STAMP_START = re.compile(r"\d{4}-\d|[A-Z][a-z]{2}\s")
 _BAR = re.compile(r"(?P<what>[^\r]{0,200}?)\s{0,8}(?:\d{1,3}%\|[^|]{0,400}\||\b\d+(?:/\d+|it)\s\[)")
 _BAR_END = re.compile(r"\[\d[\d:]*<[^\]\[]*\]|\[\d[\d:]*,[^\]\[]*\]")
 
+FENCE, FENCED_MIN = "```", 24
+"""Markdown's quote of code; on a line of its own, with a language's name, it parts what stands before and after."""
+
 _MID_RECORD = re.compile(r"\s*[-+\d.,;:)\]}'\"|]")
 
 
@@ -80,6 +83,8 @@ class Cleaner:
             text = _ESCAPES.sub("", text)
         if "[0m" in text:
             text = _ORPHANS.sub("", text)
+        if FENCE in text and len(text) > FENCED_MIN:
+            text = text.replace(FENCE, "")
         pieces = rewrites(text) if "\r" in text or _may_be_bar(text) else [text]
         for i, piece in enumerate(pieces):
             if piece.strip():

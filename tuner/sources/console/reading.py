@@ -46,7 +46,7 @@ class _Reading:
     formats: tuple[Format, ...]
     cleaner: Cleaner = field(default_factory=Cleaner)
     seats: OrderedDict[tuple[str | None, int], _Seat] = field(default_factory=OrderedDict)
-    lone: OrderedDict[str | None, generic.LonePairs] = field(default_factory=OrderedDict)
+    lone: OrderedDict[str | None, generic.Blocks] = field(default_factory=OrderedDict)
     open_blocks: int = 0
     faults: dict[str, tuple[int, str]] = field(default_factory=dict)
     found: int = 0
@@ -148,6 +148,10 @@ def _wanted(reading: _Reading, here: set[str]) -> list[tuple[int, Format, tuple[
 
 
 def _line_items(reading: _Reading, line: Line, wanted: Iterable[tuple[int, Format, tuple[str, ...]]]) -> Iterator[Item]:
+    lone = reading.lone.get(line.speaker)
+    if lone is not None and lone.expects(line):
+        yield from _generic_items(reading, line, False)
+        return
     taken = False
     text = line.text
     for index, form, markers in wanted:
@@ -168,7 +172,7 @@ def _line_items(reading: _Reading, line: Line, wanted: Iterable[tuple[int, Forma
         reading.seats.move_to_end((line.speaker, index))
         items = _fed(reading, seat, line)
         taken = taken or bool(items) or seat.lines_left > 0
-        yield from _placed(reading, items, line.number)
+        yield from _placed(reading, filter(None, items), line.number)
         if form.block:
             yield from _count_block(reading, seat, marked)
     if not taken or line.speaker in reading.lone:
@@ -188,7 +192,7 @@ def _count_block(reading: _Reading, seat: _Seat, marked: bool) -> Iterator[Item]
 
 
 def _generic_items(reading: _Reading, line: Line, taken: bool) -> Iterator[Item]:
-    lone = reading.lone.get(line.speaker) or generic.LonePairs()
+    lone = reading.lone.get(line.speaker) or generic.Blocks()
     if taken:
         belongs, records = False, lone.flush()
     else:
@@ -209,7 +213,7 @@ def _generic_items(reading: _Reading, line: Line, taken: bool) -> Iterator[Item]
         yield from _placed(reading, oldest.flush(), line.number)
 
 
-def _fed(reading: _Reading, seat: _Seat, line: Line) -> list[Item]:
+def _fed(reading: _Reading, seat: _Seat, line: Line) -> list[Item | None]:
     try:
         return list(seat.parser.feed(line))
     except FORMAT_FAULTS as fault:
