@@ -43,10 +43,10 @@ def source_of(text: str, wanted: Options) -> Source:
     """
     if text.startswith(PROMETHEUS):
         server = _prometheus(text, wanted)
-        return Source(server, "prometheus", True, server)
+        return Source(server, "prometheus", True, contracting=server)
     if text.startswith(SCRAPE):
         scrape = Scrape(text, _targets(text.removeprefix(SCRAPE)), wanted.access)
-        return Source(scrape, "prometheus", True, scrape)
+        return Source(scrape, "prometheus", True, SCRAPE, scrape)
     if "://" in text:
         known = "prometheus+http://host:port, scrape+http://host:port, scrape+file:LIST or a path"
         raise ConfigError(f"{text.split('@')[-1][:200]}: unknown kind of source; write {known}")
