@@ -65,6 +65,8 @@ class LineFormat:
     """True when lines after the marker belong to it: then each line goes to `feed` until a flush."""
     faint: tuple[str, ...] = ()
     """Markers that others' lines hold too, and often: they count once a log has shown one of `markers`."""
+    shared: bool = False
+    """True: one parser reads the lines of all speakers, and adds them up."""
 
 
 @dataclass(frozen=True, slots=True)
