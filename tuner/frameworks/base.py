@@ -119,6 +119,8 @@ class Framework:
     time_keys: tuple[str, ...] = ("time", "timestamp", "_timestamp")
     engine: bool = False
     """True for an inference engine: its records are scrapes, not trainer steps."""
+    relays: bool = False
+    """True for what stands before engines: of its signals those count that no engine says itself."""
     mode: Callable[[Observed], Mode] = unknown_mode
     version: Callable[[Observed], str | None] = unknown_version
     facts: Callable[[Observed], tuple[Topology, Setpoints]] = unknown_facts
