@@ -14,7 +14,7 @@ from tuner.feeds.promql import metric_names
 from tuner.frameworks.registry import FRAMEWORKS
 from tuner.live import LivePlant, source_at
 
-DATA = Path(__file__).parents[2] / "data" / "routers"
+DATA = Path(__file__).parents[2] / "data" / "router"
 NOW_S, TICK_S = 1.8e9, 30.0
 ENGINE = """\
 vllm:num_requests_running{engine="0"} 2
