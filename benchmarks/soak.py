@@ -75,10 +75,10 @@ class Job:
         passed_s, load = self.now_s - START_S, self._load()
         name = f'{{engine="0",model_name="m{path.rpartition("/")[2]}"}}'
         return (
-            f"vllm:num_requests_running{name} {30 + 30 * load:.0f}\\nvllm:num_requests_waiting{name} {40 * load:.0f}\\n"
-            f"vllm:kv_cache_usage_perc{name} {0.3 + 0.5 * load:.3f}\\n"
-            f"vllm:generation_tokens_total{name} {(1000 + 1500 * load) * passed_s:.0f}\\n"
-            f"vllm:num_preemptions_total{name} {passed_s // 900:.0f}\\n"
+            f"vllm:num_requests_running{name} {30 + 30 * load:.0f}\nvllm:num_requests_waiting{name} {40 * load:.0f}\n"
+            f"vllm:kv_cache_usage_perc{name} {0.3 + 0.5 * load:.3f}\n"
+            f"vllm:generation_tokens_total{name} {(1000 + 1500 * load) * passed_s:.0f}\n"
+            f"vllm:num_preemptions_total{name} {passed_s // 900:.0f}\n"
         ).encode()
 
     def _trainer(self) -> bytes:
@@ -93,7 +93,7 @@ class Job:
             "rl_sandboxes_started_total": (self.now_s - START_S) * 4,
             "rl_sandboxes_ended_total": (self.now_s - START_S) * 4 - 500,
         }
-        return "".join(f"{name} {value:.3f}\\n" for name, value in said.items()).encode()
+        return "".join(f"{name} {value:.3f}\n" for name, value in said.items()).encode()
 
     def _load(self) -> float:
         """0 at night, 1 at noon."""
@@ -102,7 +102,7 @@ class Job:
 
 def targets(url: str, hour: int) -> str:
     """The hosts: each hour one engine goes and another comes."""
-    return "".join(f"{url}/engine/{hour + place}\\n" for place in range(ENGINES)) + f"{url}/trainer\\n"
+    return "".join(f"{url}/engine/{hour + place}\n" for place in range(ENGINES)) + f"{url}/trainer\n"
 
 
 def resident_mb() -> float:
@@ -170,7 +170,7 @@ def main() -> int:
     grown = {what: growth(rows, what) for what in ("resident_mb", "python_mb", "journal_mb")}
     print(", ".join(f"{what} {part:+.1%}" for what, part in grown.items()))
     if given.record is not None:
-        given.record.write_text(json.dumps({"rows": rows, "growth_frac": grown}, indent=1) + "\\n", encoding="utf-8")
+        given.record.write_text(json.dumps({"rows": rows, "growth_frac": grown}, indent=1) + "\n", encoding="utf-8")
     return int(any(part > FLAT_FRAC for part in grown.values()))
 
 
