@@ -38,7 +38,8 @@ class RemoteStore:
             with urllib.request.urlopen(request, timeout=20.0, context=trust) as answer:
                 return dict(json.load(answer))
         except urllib.error.HTTPError as refused:
-            said = json.loads(refused.read() or b"{}")
+            text = refused.read()
+            said = json.loads(text) if text.startswith(b"{") else {}
             raise RefusedError(refused.code, said.get("reason", ""), said.get("message", "")) from None
 
     @property

@@ -128,7 +128,7 @@ def writer_of(held: Object, field: str) -> str:
     """Who set this field of the spec last, other than we; empty where the API does not tell."""
     entries = (held.get("metadata") or {}).get("managedFields") or []
     owners = [e for e in entries if f"f:{field}" in ((e.get("fieldsV1") or {}).get("f:spec") or {})]
-    last = max(owners, key=lambda e: str(e.get("time", "")), default={})
+    last: Object = max(owners, key=lambda e: str(e.get("time", "")), default={})
     return "" if last.get("manager") == MANAGER else str(last.get("manager", ""))
 
 
