@@ -155,7 +155,7 @@ def soak(days: float, folder: Path, told: Callable[[dict[str, float]], None]) ->
 
 def growth(rows: list[dict[str, float]], what: str) -> float:
     """From the end of the first day on which the journal was full to the end."""
-    first = next(row for row in rows if row["days"] * DAY_S >= BEFORE_S + DAY_S / 2)
+    first = next((row for row in rows if row["days"] * DAY_S >= BEFORE_S + DAY_S / 2), rows[-1])
     return rows[-1][what] / first[what] - 1.0
 
 
