@@ -27,7 +27,7 @@ class Answers:
 
     def __init__(self) -> None:
         served = metric_names(by_name("vllm") or sys.exit("no vllm"))
-        self._names = [name for name in served if not name.endswith("_info")][: SERIES // ENGINES]
+        self._names = [n for n in served if n.startswith("vllm:") and not n.endswith("_info")][: SERIES // ENGINES]
         self._bodies: list[tuple[str, bytes]] = []
         self.now_s = START_S
 

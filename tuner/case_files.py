@@ -13,6 +13,7 @@ from simulators.assembling import Tables, meant, merged
 from simulators.fitting import Bounded
 from simulators.published import Case, Kind, Naive, Relation, Role
 from simulators.validation import check, default_output
+from tuner.config_text import DEEPEST_KEY, has_deep_key
 from tuner.errors import ConfigError
 
 SHIPPED = Path(simulators.__file__).parent / "cases"
@@ -166,7 +167,10 @@ def _toml(path: Path) -> dict[str, Any]:
     if len(content) > LARGEST_BYTES:
         raise ConfigError(f"{path}: over {LARGEST_BYTES >> 20} MiB; a case file holds some hundred lines")
     try:
-        return tomllib.loads(content.decode("utf-8").replace("\r\n", "\n"))
+        text = content.decode("utf-8").replace("\r\n", "\n")
+        if has_deep_key(text):
+            raise ConfigError(f"{path}: no case file: a key of over {DEEPEST_KEY} parts")
+        return tomllib.loads(text)
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8 text; a case file is TOML") from None
     except RecursionError:

@@ -197,9 +197,14 @@ def parse_json(text: str) -> tuple[object, str]:
         return None, f"not JSON: {type(wrong).__name__}"
 
 
+def has_deep_key(text: str) -> bool:
+    """True for a key of so many parts (a.a.a...) that reading it takes minutes: the time grows with their square."""
+    return _DEEP_KEY.search(text) is not None
+
+
 def parse_toml(text: str) -> tuple[dict[str, object], str]:
     """(table, "") or ({}, why it does not read, with the line)."""
-    if _DEEP_KEY.search(text):
+    if has_deep_key(text):
         return {}, f"a key of over {DEEPEST_KEY} parts"
     try:
         return tomllib.loads(text), ""

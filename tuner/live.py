@@ -152,7 +152,7 @@ class LivePlant:
         poll = _answer(self._polls.pop(place), self._cursors.get(place, {}))
         self._cursors[place] = poll.cursor
         if poll.items:
-            self._follower.take(Stream(source.feed.name, source.kind, source.sampled), poll.items)
+            self._follower.take(Stream(source.pool or source.feed.name, source.kind, source.sampled), poll.items)
         good = poll.failure is None
         return FeedState(
             source.feed.name,

@@ -21,6 +21,7 @@ from simulators.fields import LARGEST, range_of
 from simulators.plant import Setpoints
 from simulators.scenario import REAL, SWITCHES, Scenario, with_knob
 from simulators.scenario_faults import faults_of
+from tuner.config_text import DEEPEST_KEY, has_deep_key
 from tuner.errors import ConfigError
 
 SHIPPED = Path(simulators.__file__).parent / "scenarios"
@@ -92,6 +93,8 @@ def _read(path: Path) -> str:
 
 def parse(text: str, place: str) -> Scenario:
     """The scenario that a text states. `place` is the file's name for messages."""
+    if has_deep_key(text):
+        raise ConfigError(f"{place}: no scenario: a key of over {DEEPEST_KEY} parts")
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -65,6 +65,8 @@ NOTES: Mapping[str, NoteSpec] = {
     "server-warning": NoteSpec(INFO, "The server warns", "what a Prometheus server says of its own answer"),
     "clock-skew": NoteSpec(INFO, "Clocks differ", "a server's clock is not ours; ages are by its clock"),
     "log-truncated": NoteSpec(INFO, "A log was truncated", "it is read anew from its start, as after a restart"),
+    "sandbox-limit": NoteSpec(WARNING, "Sandboxes meet a limit", "a provider refuses or delays further starts"),
+    "sandbox-undeleted": NoteSpec(WARNING, "Sandboxes stay", "ending one failed: it lives on, against the quota"),
     "sandbox-leak": NoteSpec(WARNING, "Sandboxes leak", "more live than rollouts are in flight, by a quarter"),
     "actuator-silent": NoteSpec(WARNING, "An actuator is silent", "what is in force is not known from it"),
     "no-observation": NoteSpec(INFO, "No observation", "the plant failed as it was observed; nothing is decided on it"),

@@ -1,4 +1,9 @@
-"""The few questions that we ask a Kubernetes API, through the official client; every failure is one sentence."""
+"""The few questions that we ask a Kubernetes API, through the official client; every failure is one sentence.
+
+Each write names the resourceVersion that it was decided on, so that it fails (409) where anybody wrote since. No
+server-side apply: whoever made the object owns its replicas, so that every apply of ours would conflict for ever, or,
+with `force`, take a number from another writer without a word. No watch: a tick looks at one object anew.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,7 +18,8 @@ from urllib3.exceptions import HTTPError
 from tuner.errors import ActuationError
 
 MERGE, STEPS = "application/merge-patch+json", "application/json-patch+json"
-CONFLICT, NOT_FOUND, FORBIDDEN = 409, 404, 403
+MANAGER = "equipoise"
+"""Who wrote, as `kubectl get --show-managed-fields` shows it."""
 Object = dict[str, Any]
 
 
@@ -36,7 +42,8 @@ class Resource:
     name: str
 
     def __str__(self) -> str:
-        return f"{self.plural}.{self.group}/{self.name} in {self.namespace}"
+        kind = f"{self.plural}.{self.group}" if self.group else self.plural
+        return f"{kind}/{self.name} in {self.namespace}"
 
 
 class KubeApi:
@@ -63,22 +70,22 @@ class KubeApi:
     def create(self, at: Resource, body: Object) -> Object:
         address = (at.group, at.version, at.namespace, at.plural)
         call = self._objects.create_namespaced_custom_object
-        return self._asked("create", at, lambda: call(*address, body, **self._limits))
+        return self._asked("create", at, lambda: call(*address, body, **self._writing))
 
     def replace(self, at: Resource, body: Object) -> Object:
         call = self._objects.replace_namespaced_custom_object
-        return self._asked("update", at, lambda: call(*_parts(at), body, **self._limits))
+        return self._asked("update", at, lambda: call(*_parts(at), body, **self._writing))
 
     def patch(self, at: Resource, steps: list[dict[str, Any]]) -> Object:
         """A JSON patch: all of its steps, or none."""
         call = self._objects.patch_namespaced_custom_object
-        return self._asked("patch", at, lambda: call(*_parts(at), steps, _content_type=STEPS, **self._limits))
+        return self._asked("patch", at, lambda: call(*_parts(at), steps, _content_type=STEPS, **self._writing))
 
     def scale(self, at: Resource, replicas: int, resource_version: str) -> Object:
         """The scale subresource, of the version that was read and of no other."""
         body = {"metadata": {"resourceVersion": resource_version}, "spec": {"replicas": replicas}}
         call = self._objects.patch_namespaced_custom_object_scale
-        return self._asked("patch", at, lambda: call(*_parts(at), body, _content_type=MERGE, **self._limits))
+        return self._asked("patch", at, lambda: call(*_parts(at), body, _content_type=MERGE, **self._writing))
 
     def pods(self, namespace: str, labels: Mapping[str, str]) -> list[Object]:
         selector = ",".join(f"{name}={value}" for name, value in labels.items())
@@ -93,6 +100,10 @@ class KubeApi:
     @property
     def _limits(self) -> dict[str, Any]:
         return {"_request_timeout": self._timeout_s}
+
+    @property
+    def _writing(self) -> dict[str, Any]:
+        return {"field_manager": MANAGER, **self._limits}
 
     def _asked(self, verb: str, at: Resource, call: Callable[[], Any]) -> Object:
         try:
@@ -111,6 +122,14 @@ class KubeApi:
 
 def _parts(at: Resource) -> tuple[str, str, str, str, str]:
     return (at.group, at.version, at.namespace, at.plural, at.name)
+
+
+def writer_of(held: Object, field: str) -> str:
+    """Who set this field of the spec last, other than we; empty where the API does not tell."""
+    entries = (held.get("metadata") or {}).get("managedFields") or []
+    owners = [e for e in entries if f"f:{field}" in ((e.get("fieldsV1") or {}).get("f:spec") or {})]
+    last: Object = max(owners, key=lambda e: str(e.get("time", "")), default={})
+    return "" if last.get("manager") == MANAGER else str(last.get("manager", ""))
 
 
 def _told(verb: str, at: Resource, error: ApiException) -> ActuationError:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tuner.actuators.kube_api import KubeApi, Object, Resource
+from tuner.actuators.kube_api import KubeApi, Object, Resource, writer_of
 from tuner.errors import ActuationError
 
 LEADER_WORKER_SETS = ("leaderworkerset.x-k8s.io", "v1", "leaderworkersets")
@@ -21,6 +21,8 @@ class Seen:
     """In force: ready while it grows, still there while it shrinks."""
     version: str
     """resourceVersion of that look."""
+    writer: str = ""
+    """Who else set the replicas last, where the API tells."""
 
 
 class Target(Protocol):
@@ -42,7 +44,8 @@ class Scaled:
         held = self.api.get(self.at)
         wanted, status = _count(held.get("spec"), "replicas", 1), held.get("status") or {}
         there, ready = _count(status, "replicas", 0), _count(status, "readyReplicas", 0)
-        return Seen(wanted, in_force(wanted, there, ready), str(held["metadata"]["resourceVersion"]))
+        version, writer = str(held["metadata"]["resourceVersion"]), writer_of(held, "replicas")
+        return Seen(wanted, in_force(wanted, there, ready), version, writer)
 
     def set(self, replicas: int, seen: Seen) -> None:
         self.api.scale(self.at, replicas, seen.version)
@@ -70,7 +73,8 @@ class WorkerGroup:
         wanted, hosts = _count(group, "replicas", 0), _count(group, "numOfHosts", 1)
         pods = self._pods()
         there, ready = -(-len(pods) // hosts), sum(map(_ready, pods)) // hosts
-        return Seen(wanted, in_force(wanted, there, ready), str(held["metadata"]["resourceVersion"]))
+        version, writer = str(held["metadata"]["resourceVersion"]), writer_of(held, "workerGroupSpecs")
+        return Seen(wanted, in_force(wanted, there, ready), version, writer)
 
     def set(self, replicas: int, seen: Seen) -> None:
         held = self.api.get(self.at)

@@ -159,7 +159,8 @@ class _Replicas:
         if wanted == seen.wanted:
             return alike(order, Status.PENDING, f"{wanted} replicas are set, {seen.there} are in force")
         if order.decision_id == self._wrote:
-            raise ActuationError(f"{self._options.name} was set to {wanted} and is at {seen.wanted} again: two writers")
+            told = f"{self._options.name} was set to {wanted} and is at {seen.wanted} again"
+            raise ActuationError(f"{told}: two writers{_by(seen)}")
         self._lease.take(order.fencing_token, Note(order.decision_id, wanted, seen.wanted, now_s), now_s)
         self._written(wanted, seen)
         self._wrote = order.decision_id
@@ -176,7 +177,7 @@ class _Replicas:
                 if again.wanted != seen.wanted:
                     raise ActuationError(
                         f"somebody else set replicas of {self._options.name} from {seen.wanted} to {again.wanted} "
-                        "while we were writing: two writers"
+                        f"while we were writing: two writers{_by(again)}"
                     ) from None
                 seen = again
         raise ActuationError(f"{self._options.name} changes faster than it can be written: {TRIES} conflicts")
@@ -213,3 +214,7 @@ class _Replicas:
         with suppress(ActuationError):  # the lease runs out by itself
             self._lease.release(self._now_s)
         self._api.close()
+
+
+def _by(seen: Seen) -> str:
+    return f" (the other is {seen.writer})" if seen.writer else ""

@@ -48,7 +48,9 @@ class Web:
             with closing(self._connection()) as connection:
                 connection.request(method, self._parts.path + path, text, headers)
                 response = connection.getresponse()
-                return Answer(response.status, _object(self._received(response, deadline)))
+                told = self._received(response, deadline)
+                sent = headers.get("Authorization", "").partition(" ")[2]
+                return Answer(response.status, _object(told.replace(sent.encode(), b"(secret)") if sent else told))
         except (OSError, HTTPException, ValueError) as error:
             raise ActuationError(f"{method} {self.url}{path} failed: {type(error).__name__}") from None
 

@@ -41,6 +41,7 @@ from tuner.config.sections import (
     SourceSection,
     TopologySection,
 )
+from tuner.config_text import DEEPEST_KEY, has_deep_key
 from tuner.errors import ConfigError
 
 PREFIX = "EQUIPOISE_"
@@ -120,12 +121,18 @@ def stated(section: BaseModel) -> dict[str, Any]:
 def load(path: Path | None) -> JobFile:
     """The job file at `path` (None: the environment alone). Raises ConfigError naming place, key, value and remedy."""
     text = "" if path is None else _read(path)
+    if has_deep_key(text):
+        raise ConfigError(f"{path}: not a job file: a key of over {DEEPEST_KEY} parts")
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(
             f"{path}: not valid TOML: {error}. Strings need quotes, sections stand in [brackets]."
         ) from None
+    except RecursionError:
+        raise ConfigError(f"{path}: not a job file: brackets in brackets without end") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise ConfigError(f"{path}: not valid TOML: {error}; write a smaller number") from None
     _refuse_unknown_variables(os.environ)
     try:
         return JobFile(**data)

@@ -56,5 +56,7 @@ class Source:
     """As `source[].kind` in the answer."""
     sampled: bool = False
     """True for scrapes: each holds all that lives, and shows the gauges of one trainer step many times."""
+    pool: str = ""
+    """Sources of one pool ask different targets of one fleet: their replicas are counted together."""
     contracting: Contracting | None = None
     """The feed itself where it can say before a run what it will bring: names, signals, what is missing."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tuner.errors import ConfigError
 from tuner.feeds.base import Source
 from tuner.feeds.http import Access, checked_url
+from tuner.feeds.mlflow_run import MlflowRun
 from tuner.feeds.scrape import Scrape, Targets
 from tuner.feeds.tail import Tail
 from tuner.feeds.targets import TargetList, with_path
@@ -16,7 +17,7 @@ from tuner.sources.base import Format
 if TYPE_CHECKING:
     from tuner.feeds.prometheus import Prometheus
 
-PROMETHEUS, SCRAPE = "prometheus+", "scrape+"
+PROMETHEUS, SCRAPE, MLFLOW = "prometheus+", "scrape+", "mlflow+"
 LIST = "file:"
 
 
@@ -39,16 +40,18 @@ def source_of(text: str, wanted: Options) -> Source:
     """The live source behind a SOURCE. Raises ConfigError.
 
     `prometheus+http(s)://host:port[/path]`, `scrape+http(s)://host:port[/path]`, `scrape+file:LIST` with a list of what
-    to scrape (tuner/feeds/targets.py), or the path of a file that grows.
+    to scrape (tuner/feeds/targets.py), `mlflow+TRACKING_URI/RUN_ID`, or the path of a file that grows.
     """
     if text.startswith(PROMETHEUS):
         server = _prometheus(text, wanted)
-        return Source(server, "prometheus", True, server)
+        return Source(server, "prometheus", True, contracting=server)
     if text.startswith(SCRAPE):
         scrape = Scrape(text, _targets(text.removeprefix(SCRAPE)), wanted.access)
-        return Source(scrape, "prometheus", True, scrape)
+        return Source(scrape, "prometheus", True, SCRAPE, scrape)
+    if text.startswith(MLFLOW):
+        return Source(MlflowRun(text.removeprefix(MLFLOW)), "mlflow")
     if "://" in text:
-        known = "prometheus+http://host:port, scrape+http://host:port, scrape+file:LIST or a path"
+        known = "prometheus+http://host:port, scrape+http://host:port, scrape+file:LIST, mlflow+URI/RUN_ID or a path"
         raise ConfigError(f"{text.split('@')[-1][:200]}: unknown kind of source; write {known}")
     return Source(Tail(text, wanted.formats, wanted.kind), wanted.kind or "file")
 

@@ -25,6 +25,7 @@ CONNECT_S = 2.0
 SECRET_BYTES_MAX = 16_384
 """A token is a few hundred bytes, with certificates in it some thousand."""
 CHUNK_BYTES = 1 << 16
+HIDDEN = b"(secret)"
 PAGE_BYTES = 512
 """Of an answer, to see that it is a web page."""
 
@@ -64,6 +65,20 @@ class Access:
             pair = f"{self.user}:{_secret(self.password_file)}".encode()
             return {"Authorization": f"Basic {b64encode(pair).decode()}"}
         return {}
+
+    def hidden(self, body: bytes) -> bytes:
+        """An answer without what was sent to be let in: error pages of proxies may repeat it."""
+        for secret in self._sent():
+            body = body.replace(secret.encode(), HIDDEN)
+        return body
+
+    def _sent(self) -> tuple[str, ...]:
+        try:
+            sent = self.headers().get("Authorization", "").partition(" ")[2]
+            own = () if self.password_file is None else (_secret(self.password_file),)
+        except UnansweredError:
+            return ()
+        return (*own, sent) if sent else own
 
 
 def _secret(path: Path) -> str:
@@ -125,7 +140,7 @@ class Client:
             raise UnansweredError(why(fault), again=isinstance(fault, ProtocolError)) from None
         try:
             refuse(answer.status, answer.headers)
-            body = body_of(answer, deadline_at, bytes_max)
+            body = self._access.hidden(body_of(answer, deadline_at, bytes_max))
             answer.release_conn()
             refuse(answer.status, answer.headers, body)
             return body

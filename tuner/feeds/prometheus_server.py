@@ -155,8 +155,8 @@ class _Session(requests.Session):
         response = super().request(method, url, *args, **kwargs)
         try:
             if response.status_code >= 400:
-                raise _refused(response, self.deadline_at)
-            body = body_of(response.raw, self.deadline_at, BYTES_MAX)
+                raise _refused(response, self.deadline_at, self._access)
+            body = self._access.hidden(body_of(response.raw, self.deadline_at, BYTES_MAX))
         finally:
             response.close()
         refuse(response.status_code, response.headers, body)
@@ -172,14 +172,14 @@ def _warnings(response: requests.Response, body: bytes) -> tuple[str, ...]:
     return tuple(_plain(text) for text in told if isinstance(text, str))[:8]
 
 
-def _refused(response: requests.Response, deadline_at: float) -> UnansweredError:
+def _refused(response: requests.Response, deadline_at: float, access: Access) -> UnansweredError:
     """Why, with the server's own words where it has some: Prometheus explains a 4xx and 5xx in JSON."""
     status = response.status_code
     try:
         refuse(status, response.headers)
     except UnansweredError as fault:
         try:
-            body = body_of(response.raw, deadline_at, ERROR_BYTES_MAX)
+            body = access.hidden(body_of(response.raw, deadline_at, ERROR_BYTES_MAX))
             response.raw = io.BytesIO(body)
             told = response.json().get("error", "")
         except (UnansweredError, ValueError, AttributeError, OSError):

@@ -25,6 +25,9 @@ BEGINNING_BYTES = 2 << 20
 """Of that, from the file's start: there a job prints its settings."""
 MARK_BYTES = 64
 """Before the place where we stand: they tell a file that was truncated and has grown beyond that place again."""
+AGAIN_BYTES = 256 << 10
+"""Before the place where a restarted daemon goes on: read again and not told again, so that a table, a block or a
+scrape that was half written there is known from its first line."""
 HOUR_S, QUARTER_S = 3600.0, 900.0
 """Clocks of other zones differ by whole hours, or by whole quarters of one."""
 PROMPT_S = 600.0
@@ -175,6 +178,7 @@ class Tail:
         if held.is_at(known):
             items += self._settings(held, known)
             held.place = known
+            self._read_again(held)
         else:
             items.append(self._restarted())
         return held
@@ -214,6 +218,20 @@ class Tail:
         data = held.file.read(until).rpartition(b"\n")[0]
         said = self._reader(held).feed(data.translate(None, CONTROLS), 1)
         return [item for item in said if isinstance(item, Configuration)]
+
+    def _read_again(self, held: _Open) -> None:
+        """Brings the reader to where it stood: what it finds was told before."""
+        start = max(0, held.place.offset - AGAIN_BYTES)
+        held.file.seek(start)
+        data = held.file.read(held.place.offset - start)
+        if start:
+            data = data.partition(b"\n")[2]
+        data = data.removesuffix(b"\n")
+        if data:
+            held.reading = self._reader(held)
+            first = max(1, held.place.line - data.count(b"\n") - 1)
+            for _ in held.reading.feed(data.translate(None, CONTROLS), first):
+                pass
 
     def _read_on(self, held: _Open, until: float, items: list[Item]) -> None:
         """Takes what is new, up to the last whole line."""

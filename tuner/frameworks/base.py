@@ -65,6 +65,8 @@ class LineFormat:
     """True when lines after the marker belong to it: then each line goes to `feed` until a flush."""
     faint: tuple[str, ...] = ()
     """Markers that others' lines hold too, and often: they count once a log has shown one of `markers`."""
+    shared: bool = False
+    """True: one parser reads the lines of all speakers, and adds them up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ class Framework:
     time_keys: tuple[str, ...] = ("time", "timestamp", "_timestamp")
     engine: bool = False
     """True for an inference engine: its records are scrapes, not trainer steps."""
+    relays: bool = False
+    """True for what stands before engines: of its signals those count that no engine says itself."""
     mode: Callable[[Observed], Mode] = unknown_mode
     version: Callable[[Observed], str | None] = unknown_version
     facts: Callable[[Observed], tuple[Topology, Setpoints]] = unknown_facts

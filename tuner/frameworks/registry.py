@@ -22,6 +22,7 @@ FILES = (
     "open_instruct",
     "vllm",
     "sglang",
+    "routers",
 )
 """Files of this folder that hold a FRAMEWORK; a new one is one line here."""
 

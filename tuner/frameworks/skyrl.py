@@ -2,10 +2,12 @@
 
 Its synchronous step is the sum of its phases. The fully asynchronous trainer times what it waits for the buffer of
 finished groups. Evaluation and saving stand outside `timing/step` there, and inside or after it in the serial trainer.
+With Ray's metrics on, the same keys are gauges of Ray's agents: `timing/step` is `ray_skyrl_timing_step` there.
 """
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from simulators.plant import Change, Mode, Setpoints, Topology
 from tuner.adapting import count_setting, flag_setting
@@ -52,6 +54,8 @@ class _Timers:
 AFTER_STEP = ("eval", "save_checkpoints", "save_hf_model", "update_ref_with_policy", "cleanup_old_checkpoints")
 """Timers that may stop after that of the step they belong to."""
 
+_MORE_TIMERS = ("timing/train_critic_and_policy", "timing/run_training")
+"""Read by `interpret` alone."""
 _OVERHEAD = ("convert_to_training_input", "compute_advantages_and_returns", "postprocess_generator_output")
 
 
@@ -59,7 +63,13 @@ def _timers(signal: str, *names: str) -> tuple[Alias, ...]:
     return tuple(Alias(f"timing/{name}", signal, add=True) for name in names)
 
 
-ALIASES = (
+def served(key: str) -> str:
+    """The key as a gauge of Ray's agents."""
+    return SERVED + re.sub(r"\W", "_", key)
+
+
+SERVED = "ray_skyrl_"
+LOGGED = (
     Alias("timing/step", "step_s"),
     Alias("timing/generate", "rollout_s", only=Mode.SERIAL),
     Alias("timing/wait_for_generation_buffer", "trainer_wait_s", only=Mode.OVERLAPPED),
@@ -97,13 +107,20 @@ ALIASES = (
 )
 """`num_tokens` counts what tools answered as well (0.9). The buffer holds *groups*: a lower bound of rollouts (0.4).
 vLLM's usage is a fraction in spite of its name. Training by turns counts turns as sequences (0.9)."""
+ALIASES = (
+    *LOGGED,
+    *(replace(alias, key=served(alias.key)) for alias in LOGGED),
+    Alias(f"{SERVED}gen_buffer_qsize", "queue_depth", trust=0.4),
+    Alias(f"{SERVED}gen_buffer_maxsize", "queue_capacity", trust=0.4),
+)
+_LOGGED_AS = {served(key): key for key in (*(a.key for a in LOGGED), *_MORE_TIMERS)}
 
 _INSIDE = ("rollout_s", "trainer_wait_s", "update_s", "logprob_s", "weight_sync_s", "overhead_s")
 
 
 def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping[str, float]:
     """Training without its own timer, and the wall time of a step whose clock stopped before evaluation or saving."""
-    raw = record.values
+    raw = {_LOGGED_AS.get(key, key): value for key, value in record.values.items()}
     extra: dict[str, float] = {}
     if "update_s" not in found and (update := _training(raw)) is not None:
         extra["update_s"] = update
@@ -128,9 +145,10 @@ def _training(raw: Mapping[str, float]) -> float | None:
 
 def mode_of(observed: Observed) -> Mode:
     on = flag_setting(observed.config, f"{ASYNC}enabled")
-    if on or "timing/wait_for_generation_buffer" in observed.keys or "async/staleness_mean" in observed.keys:
+    keys = {_LOGGED_AS.get(key, key) for key in observed.keys}
+    if on or "timing/wait_for_generation_buffer" in keys or "async/staleness_mean" in keys:
         return Mode.OVERLAPPED
-    if "timing/generate" in observed.keys or flag_setting(observed.config, f"{PLACEMENT}colocate_all"):
+    if "timing/generate" in keys or flag_setting(observed.config, f"{PLACEMENT}colocate_all"):
         return Mode.SERIAL
     return Mode.UNKNOWN
 
@@ -228,10 +246,12 @@ FRAMEWORK = Framework(
         *("timing/wait_for_generation_buffer", "timing/fwd_logprobs_values_reward", "timing/policy_train"),
         *("timing/train_critic_and_policy", "timing/convert_to_training_input", "timing/run_training"),
         *("reward/avg_raw_reward", "async/staleness_", "async/gen_buffer_qsize_at_wait_start"),
+        SERVED,
         *("generate/avg_num_tokens", "generate/trajectory_time_", "policy/policy_entropy", "loss/avg_final_rewards"),
     ),
     config_signature=(ENGINE, PLACEMENT, ASYNC, "generator.num_inference_engines", "environment.skyrl_gym."),
-    step_keys=("trainer/global_step", "global_step", "step"),
+    serves=(SERVED, served("trainer/global_step"), *map(served, _MORE_TIMERS)),
+    step_keys=("trainer/global_step", "global_step", "step", served("trainer/global_step")),
     mode=mode_of,
     facts=facts,
     interpret=interpret,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from simulators.plant import Change, Mode, Setpoints, Topology
 from tuner.adapting import count_setting, plain_value, quotient, spelled
@@ -16,6 +17,9 @@ LONGEST_STATS_CHARS = 4_000
 """A statistics line is a few hundred characters; what follows is some other writer's text."""
 
 STATS_MARKER = "Avg prompt throughput:"
+HEADS = ("vllm:", "vllm_", "ray_vllm_")
+THROUGH_RAY = HEADS[-1]
+"""Before a metric's name where vLLM reports through Ray's agents (SkyRL, Ray Serve)."""
 PREEMPTION_MARKER = "total_num_cumulative_preemption="
 START_MARKERS = ("KV cache size:", "Maximum concurrency for", "# GPU blocks:", "non-default args:", "args: Namespace(")
 
@@ -157,7 +161,8 @@ def _whole(digits: str) -> int:
 
 
 def _prom(name: str, signal: str, counter: bool = False, trust: float = 1.0) -> tuple[Alias, ...]:
-    return exported("vllm", Alias(name, signal, trust=trust, counter=counter))
+    alias = Alias(name, signal, trust=trust, counter=counter)
+    return (*exported("vllm", alias), replace(alias, key=f"{THROUGH_RAY}{name}"))
 
 
 ALIASES = (
@@ -210,7 +215,8 @@ def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping
 
     Given a record of differences between two scrapes the same quotients are the means between them.
     """
-    values = {f"vllm:{key[5:]}": value for key, value in record.values.items() if key.startswith(("vllm:", "vllm_"))}
+    bare = ((key.removeprefix("ray_"), value) for key, value in record.values.items())
+    values = {f"vllm:{key[5:]}": value for key, value in bare if key.startswith(("vllm:", "vllm_"))}
     extra: dict[str, float] = {}
     if not values:
         return extra
@@ -240,11 +246,13 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
     )
 
 
-SERVES = (
-    *("vllm:", "vllm_", "vllm:cache_config_info", "vllm:rl_weight_update_operations_in_flight"),
-    *(f"vllm:{name}_{part}" for _, names in HISTOGRAMS for name in names for part in ("sum", "count")),
-    *(f"vllm:{side}prefix_cache_{part}_total" for side in ("", "gpu_") for part in ("hits", "queries")),
+SPOKEN = (
+    *("cache_config_info", "rl_weight_update_operations_in_flight"),
+    *(f"{name}_{part}" for _, names in HISTOGRAMS for name in names for part in ("sum", "count")),
+    *(f"{side}prefix_cache_{part}_total" for side in ("", "gpu_") for part in ("hits", "queries")),
 )
+"""Names that only `interpret` and the weight sync read."""
+SERVES = ("vllm:", "vllm_", THROUGH_RAY, *(f"{head}{name}" for head in ("vllm:", THROUGH_RAY) for name in SPOKEN))
 
 FRAMEWORK = Framework(
     name=NAME,
@@ -263,7 +271,7 @@ FRAMEWORK = Framework(
         LineFormat("vllm-start", START_MARKERS, _StartUp),
     ),
     signature=(
-        *(f"vllm{mark}{name}" for mark in ":_" for name in ("num_", "request_", "kv_", "gpu_", "prefix_")),
+        *(f"{head}{name}" for head in HEADS for name in ("num_", "request_", "kv_", "gpu_", "prefix_")),
         "vllm:cache_config_info",
         "Avg prompt throughput",
         "Avg generation throughput",
@@ -272,7 +280,7 @@ FRAMEWORK = Framework(
     config_signature=("max_num_seqs", "gpu_memory_utilization", "max_num_batched_tokens"),
     step_keys=(),
     engine=True,
-    sync_keys=("vllm:rl_weight_update_operations_in_flight",),
+    sync_keys=tuple(f"{head}rl_weight_update_operations_in_flight" for head in HEADS),
     mode=lambda _: Mode.ENGINE,
     facts=facts,
     interpret=interpret,

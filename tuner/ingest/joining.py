@@ -14,7 +14,7 @@ from tuner.ingest.collecting import Collected
 from tuner.ingest.history import RawRow
 from tuner.ingest.lately import lately
 from tuner.ingest.matching import NEUTRAL, Matcher, configured_by
-from tuner.ingest.merging import better, merge_engines, merge_sources, stated_facts
+from tuner.ingest.merging import better, merge_engines, merge_sources, stated_facts, without
 from tuner.ingest.translating import Provenance, translate_rows
 from tuner.records import Configuration, Remark
 
@@ -91,7 +91,7 @@ class Joiner:
         if trainer == NEUTRAL.name and topology.mode is Mode.UNKNOWN:
             topology = replace(topology, mode=mode_of_rows(rows))
         rows = lately(rows, self.last_s)
-        beside = [r for s in done for r in s.collected.engine_rows.values()]
+        beside = self._engines(done)
         beside += self._beside(trainer, topology.mode, done)
         engines = lately(merge_engines(beside), self.last_s)
         notes += [n for s in done for n in s.collected.notes] + self._impossible()
@@ -141,8 +141,18 @@ class Joiner:
         for source in done:
             for name, rows in source.collected.engine_rows.items():
                 counts[name] = counts.get(name, 0) + len(rows)
-        best = max(counts, key=lambda n: counts[n], default=None)
+        best = max(counts, key=lambda n: (counts[n] > 0 and not self._relays(n), counts[n]), default=None)
         return best if best is not None and counts[best] > 0 else None
+
+    def _relays(self, name: str) -> bool:
+        return self.matchers[name].framework.relays
+
+    def _engines(self, done: Sequence[SourceRead]) -> list[list[Row]]:
+        """Rows of engines; of routers before them what no engine says itself."""
+        held = [(name, rows) for s in done for name, rows in s.collected.engine_rows.items()]
+        own = [rows for name, rows in held if not self._relays(name)]
+        said = {signal for rows in own for row in rows for signal in row.values}
+        return own + [without(rows, said) for name, rows in held if self._relays(name)]
 
     def _observed(self, name: str, done: Sequence[SourceRead], configurations: Sequence[Configuration]) -> Observed:
         """What the sources say of one framework; a configuration of nobody in particular counts for it too."""

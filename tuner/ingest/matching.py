@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from simulators.signals import SIGNALS, Fold
 from simulators.window import RARE
 from tuner.frameworks.base import Alias, Framework
+from tuner.frameworks.sandbox_lines import FORMATS
 from tuner.ingest.sandbox_counts import SERVED, TOTALS, counted
 from tuner.remembering import Remembered
 
@@ -18,6 +19,7 @@ NEUTRAL = Framework(
     aliases=tuple(
         Alias(name, spec.name) for spec in SIGNALS.values() for name in (spec.name, *spec.also, f"rl_{spec.name}")
     ),
+    formats=FORMATS,
     serves=("rl_", "rl_step", *SERVED),
     signature=(*TOTALS, *SERVED),
     interpret=counted,

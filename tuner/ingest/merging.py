@@ -1,6 +1,6 @@
 """Several sources of one job: rows joined on the step, configurations and stated facts joined by who knows best."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -53,6 +53,12 @@ def merge_engines(sources: Sequence[list[Row]]) -> list[Row]:
     """Rows of all engine sources in time order where they have times, else one source after the other."""
     rows = [row for source in sources for row in source]
     return sorted(rows, key=lambda r: r.time_s or 0.0) if all(r.time_s is not None for r in rows) else rows
+
+
+def without(rows: Sequence[Row], signals: Collection[str]) -> list[Row]:
+    """The rows without these signals; a row of nothing else is left out."""
+    bare = (replace(row, values={n: v for n, v in row.values.items() if n not in signals}) for row in rows)
+    return [row for row in bare if row.values]
 
 
 def better(first: Facts, second: Facts) -> Facts:

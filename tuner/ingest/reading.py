@@ -95,7 +95,8 @@ def frameworks_named(framework: str) -> tuple[Framework, ...]:
 
 def formats_of(frameworks: Sequence[Framework]) -> tuple[Format, ...]:
     """Every line format of these frameworks, as the reader of a console log wants them."""
-    return tuple(Format(f.name, x.name, x.markers, x.parser, x.block, x.faint) for f in frameworks for x in f.formats)
+    owned = ((f.name, x) for f in frameworks for x in f.formats)
+    return tuple(Format(name, x.name, x.markers, x.parser, x.block, x.faint, x.shared) for name, x in owned)
 
 
 def _opened(

@@ -18,6 +18,7 @@ class Format:
     parser: Callable[[], LineParser]
     block: bool = False
     faint: tuple[str, ...] = ()
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ _PLACES = (
     "node",
     "host",
     "pid",
+    "WorkerId",
+    "ReplicaId",
 )
 SPEAKERS = frozenset((*_RANKS, *_PLACES, "replica", "server_id", "hostname", "ip", "model_name", "model"))
 """Labels that say who speaks. Any other label splits one figure into parts, whose sum is kept beside them."""

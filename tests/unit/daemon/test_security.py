@@ -3,6 +3,7 @@
 import json
 import socket
 import time
+from base64 import b64encode
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,7 +11,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from policies.control import Command, CommandKind, ControlMode
+from tests.servers import Answer, Asked
+from tests.servers import serving as echoing
 from tests.unit.daemon.faces import TOKEN, Face, served
+from tuner.cli import main
+from tuner.config import load
 from tuner.errors import ConfigError
 from tuner.server import commanding, serving
 from tuner.server.commanding import BODY_MOST, TOKEN_MOST, token_of
@@ -247,3 +252,90 @@ def test_what_a_job_writes_into_its_logs_is_text_on_the_page(tmp_path: Path) -> 
         text = face.ask("/").body.decode()
     assert script not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+TOLD_AT_ONCE = """\
+[topology]
+mode = "overlapped"
+gpus_total = 64
+gpus_per_engine = 8
+[setpoints]
+gpus_trainer = 16
+gpus_generator = 48
+[[source]]
+path = "prometheus+{url}/json"
+token_file = "secrets/bearer"
+[[source]]
+path = "prometheus+{url}/html"
+user = "ann"
+password_file = "secrets/password"
+[[source]]
+path = "scrape+{url}/metrics"
+token_file = "secrets/bearer"
+[[actuator]]
+kind = "router"
+url = "{url}"
+token_file = "secrets/bearer"
+engines = ["http://127.0.0.1:9", "http://127.0.0.1:8"]
+[server]
+enabled = false
+"""
+
+
+@pytest.mark.parametrize("status", [200, 401, 500])
+def test_servers_that_hand_our_secrets_back_put_them_into_no_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int
+) -> None:
+    """Every secret that a job file can name goes to servers whose errors repeat it, as JSON, as HTML, as a header."""
+    secrets = {"bearer": "swordfish-of-the-bearer", "password": "swordfish-of-ann"}
+    (tmp_path / "secrets").mkdir()
+    for name, secret in secrets.items():
+        (tmp_path / "secrets" / name).write_text(secret)
+    basic = b64encode(f"ann:{secrets['password']}".encode()).decode()
+    monkeypatch.chdir(tmp_path)
+
+    def echo(asked: Asked) -> Answer:
+        sent = asked.headers.get("Authorization", "")
+        bodies = {"json": json.dumps({"status": "error", "error": sent}), "html": f"<html><title>{sent}</title>"}
+        kind = asked.path.strip("/").split("/")[0]
+        return Answer(bodies.get(kind, f"# {sent}\n{sent} 1\n").encode(), status, {"WWW-Authenticate": sent})
+
+    with echoing(echo) as server:
+        (tmp_path / "job.toml").write_text(TOLD_AT_ONCE.format(url=server.url))
+        for words in (
+            ("doctor", "--job", "job.toml"),
+            ("doctor", "--job", "job.toml", "--json"),
+            ("run", "--job", "job.toml", "--once"),
+            ("run", "--job", "job.toml", "--once", "--json"),
+            ("journal", "export", "equipoise.journal"),
+            ("explain", "d1", "--journal", "equipoise.journal"),
+        ):
+            main(words)
+        sent = [asked.headers.get("Authorization") for asked in server.asked]
+    said = capsys.readouterr()
+    files = [path.read_bytes().decode("latin-1") for path in tmp_path.iterdir() if path.is_file()]
+    assert {f"Bearer {secrets['bearer']}", f"Basic {basic}"} <= set(sent)
+    assert said.out
+    assert [
+        text for text in (said.out, said.err, *files) for secret in (*secrets.values(), basic) if secret in text
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        "a = " + "[" * 100_000,
+        ".".join("a" * 50_000) + " = 1\n",
+        "a = " + "{a=" * 20_000,
+        "[" + ".".join("a" * 20_000) + "]\n",
+        "a = " + "1" * 10_000 + "\n",
+        'a = """' + "x" * (5 << 20) + '"""\n',
+    ],
+    ids=["arrays", "keys", "tables", "headings", "number", "size"],
+)
+def test_a_job_file_made_to_break_its_reader_is_refused_in_a_line(tmp_path: Path, bomb: str) -> None:
+    (tmp_path / "job.toml").write_text(bomb)
+    with pytest.raises(ConfigError) as refused:
+        load(tmp_path / "job.toml")
+    assert len(str(refused.value)) < 1000
+    assert "job.toml" in str(refused.value)

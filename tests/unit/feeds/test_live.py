@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from tuner.errors import ActuationError, ConfigError
 from tuner.feeds.base import Cursor, Poll, Source
 from tuner.feeds.scrape import Scrape
 from tuner.feeds.tail import Tail
-from tuner.live import LivePlant, Stated
+from tuner.live import LivePlant, Stated, source_at
 
 START_S = 1.8e9
 TICK_S = 1000.0
@@ -200,3 +201,9 @@ def test_a_feed_that_breaks_fails_alone_and_its_words_stay_inside() -> None:
         seen = plant.observe(START_S)
     assert plant.feeds[0].failure == "it broke: RuntimeError; please report"
     assert "s3cr3t" not in repr(seen)
+
+
+def test_a_run_at_mlflow_without_its_client_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(ConfigError, match=r"pip install 'equipoise\[mlflow\]'"):
+        source_at(f"mlflow+http://127.0.0.1:5000/{'0' * 32}")

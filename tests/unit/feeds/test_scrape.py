@@ -136,6 +136,26 @@ def test_a_dead_engine_leaves_the_pool_after_it_missed_two_scrapes(tmp_path: Pat
     assert "2 of 3 targets answered" in str([note.detail for note in after.notes])
 
 
+def test_engines_of_several_sources_are_one_pool() -> None:
+    gone: list[bool] = []
+
+    def answer(asked: Asked) -> Answer | bytes:
+        return Answer(b"", 503) if gone and asked.path == "/2" else ENGINE
+
+    with serving(answer) as server:
+        sources = [source_at(f"scrape+{server.url}/{place}") for place in range(3)]
+        with closing(LivePlant(sources, deadline_s=DEADLINE_S)) as plant:
+            plant.observe(NOW_S)
+            before = plant.observe(NOW_S + TICK_S).snapshot
+            gone.append(True)
+            for tick in range(2, 6):
+                after = plant.observe(NOW_S + TICK_S * tick).snapshot
+    assert [row.values["engines"] for row in before.engine_rows] == [3.0, 3.0]
+    assert before.get("running") == 36.0
+    assert after.engine_rows[-1].values["engines"] == 2.0
+    assert "feed-failed" in [note.code for note in after.notes]
+
+
 def test_a_trainer_scraped_many_times_a_step_gives_one_row_a_step() -> None:
     steps = iter([1, 1, 1, 2, 2, 3, 3, 1, 1, 2])
 

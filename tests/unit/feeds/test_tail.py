@@ -15,6 +15,7 @@ from tuner.live import LivePlant, source_at
 from tuner.records import Record, Remark
 
 NOW_S = 1.8e9
+DATA = Path(__file__).parents[2] / "data"
 VERL = "(TaskRunner pid=7) step:{} - timing_s/step:100.0 - timing_s/gen:30.0 - critic/score/mean:0.5\n"
 
 
@@ -215,3 +216,29 @@ def test_a_job_that_restarts_from_a_checkpoint_redoes_its_steps(log: Growing) ->
         seen = plant.observe(NOW_S + 30.0).snapshot
     assert [r.step for r in seen.rows] == [1, 2, 3, 4, 5, 6]
     assert "step-restart" in [note.code for note in seen.notes]
+
+
+BLOCKS = ("nemo-rl/async-2025-09/console.txt", "open-instruct/panel/console.log", "rlinf/pr-942/console.log")
+
+
+@pytest.mark.parametrize("sample", BLOCKS)
+def test_a_block_that_was_half_written_at_a_kill_loses_nothing(sample: str, tmp_path: Path) -> None:
+    """Killed after each line of a step that is printed over many, and started anew: the same records, each once."""
+    lines = [line for line in (DATA / sample).read_text().splitlines(keepends=True) if not line.startswith("#")] * 2
+
+    def told(killed_after: int) -> list[dict[str, float]]:
+        path = tmp_path / f"{killed_after}.log"
+        path.write_text("".join(lines[:killed_after]))
+        first = Growing(path)
+        with closing(first.tail):
+            items = list(first.poll().items)
+        second = Growing(path)
+        second.cursor = first.cursor
+        second.append("".join(lines[killed_after:]))
+        with closing(second.tail):
+            items += second.poll().items
+        return [dict(item.values) for item in items if isinstance(item, Record)]
+
+    whole = told(len(lines))
+    assert whole
+    assert [count for count in range(1, len(lines)) if told(count) != whole] == []

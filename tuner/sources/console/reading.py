@@ -162,14 +162,15 @@ def _line_items(reading: _Reading, line: Line, wanted: Iterable[tuple[int, Forma
                 break
         if not marked and not (form.block and reading.open_blocks):
             continue
-        seat = reading.seats.get((line.speaker, index))
+        place = (None if form.shared else line.speaker, index)
+        seat = reading.seats.get(place)
         if not marked and not (seat and seat.lines_left):
             continue
         if seat is None:
             seat = _Seat(form.parser(), form)
-            reading.seats[line.speaker, index] = seat
+            reading.seats[place] = seat
             yield from _evict(reading)
-        reading.seats.move_to_end((line.speaker, index))
+        reading.seats.move_to_end(place)
         items = _fed(reading, seat, line)
         taken = taken or bool(items) or seat.lines_left > 0
         yield from _placed(reading, filter(None, items), line.number)
