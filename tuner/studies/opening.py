@@ -9,12 +9,13 @@ from inspect import getmembers, ismethod
 from typing import Any
 
 from optuna.exceptions import OptunaError, StorageInternalError
-from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback, get_storage
+from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from tuner.errors import ConfigError, SourceError
+from tuner.studies.drafts import IN_MEMORY, Drafts
 
 HEARTBEAT_S, GRACE_S = 5, 30
 """A running trial says so this often; one that has not for so long is given to another worker."""
@@ -49,7 +50,8 @@ def _patient(storage: BaseStorage) -> BaseStorage:
 
 
 CALLS = {name for name in vars(BaseStorage) if not name.startswith("_")} | {"record_heartbeat", "_get_stale_trial_ids"}
-"""What studies ask of a storage."""
+CALLS -= set(IN_MEMORY)
+"""What studies ask of a database."""
 
 
 def opened(where: Where) -> BaseStorage:
@@ -71,7 +73,7 @@ def opened(where: Where) -> BaseStorage:
     if sqlite:
         event.listen(backend.engine, "connect", _swift)
         backend.engine.dispose()
-    return _patient(get_storage(backend))
+    return _patient(Drafts(backend))
 
 
 def _made(where: Where, url: str, kwargs: dict[str, Any]) -> RDBStorage:

@@ -134,9 +134,8 @@ class Ledger:
                 return optuna.trial.Trial(self.study(waiting.number), self._ident(waiting.number))
         if len(_begun(there)) >= trials:
             return None
-        ident = self.storage.create_new_trial(self.study_id, optuna.create_trial(state=TrialState.WAITING))
-        number = self.storage.get_trial_number_from_id(ident)
-        return optuna.trial.Trial(self.study(number), ident) if self._claimed(number) else self.take(trials)
+        ident = self.storage.create_new_trial(self.study_id)
+        return optuna.trial.Trial(self.study(self.storage.get_trial_number_from_id(ident)), ident)
 
     def under_way(self, trials: int) -> int:
         """Trials that wait, run, or are still to be begun."""
@@ -145,7 +144,6 @@ class Ledger:
         return open_ + max(0, trials - len(_begun(there)))
 
     def _claimed(self, number: int) -> bool:
-        self.beat(number)  # before it runs: a worker that dies right here is noticed, too
         try:
             return self.storage.set_trial_state_values(self._ident(number), TrialState.RUNNING)
         except UpdateFinishedTrialError:

@@ -18,6 +18,7 @@ from tuner.studies.apart import Apart, TrialFailed
 from tuner.studies.objectives import Measured, excess_of, ratios, values_of
 from tuner.studies.opening import Where, opened
 from tuner.studies.samplers import quiet, resource
+from tuner.studies.space import Point
 from tuner.studies.storage import WHY, Chooser, Ledger
 from tuner.studies.trials import Mark, Problem
 
@@ -81,7 +82,9 @@ def _done(trial: Trial, job: Job, apart: Apart, ledger: Ledger) -> None:
     study = trial.study
     with _beating(trial, job, ledger), suppress(UpdateFinishedTrialError):  # too late: somebody else has it
         try:
-            tried = _tried(trial, job, apart)
+            point = job.problem.space.chosen(trial)
+            ledger.beat(trial.number)  # its point is on record: should we die, it is done again there
+            tried = _tried(trial, point, job, apart)
         except TrialFailed as error:
             trial.set_user_attr(WHY, str(error))
             study.tell(trial, state=TrialState.FAIL)
@@ -108,9 +111,8 @@ class Tried:
     notes: Mapping[str, object] = field(default_factory=dict)
 
 
-def _tried(trial: Trial, job: Job, apart: Apart) -> Tried:
+def _tried(trial: Trial, point: Point, job: Job, apart: Apart) -> Tried:
     problem, began = job.problem, time.monotonic()
-    point = problem.space.chosen(trial)
     known: dict[int, Measured] = {}
     excess: dict[str, float] = {}
     single = len(problem.objectives) == 1
@@ -159,11 +161,9 @@ def _beating(trial: Trial, job: Job, ledger: Ledger) -> Iterator[None]:
     over, number = threading.Event(), trial.number
 
     def beat() -> None:
-        while True:
+        while not over.wait(job.where.heartbeat_s):
             with suppress(Exception):  # a missed beat is made up for by the next
                 ledger.beat(number)
-            if over.wait(job.where.heartbeat_s):
-                return
 
     heart = threading.Thread(target=beat, daemon=True)
     heart.start()
