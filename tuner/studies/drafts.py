@@ -42,6 +42,8 @@ class Drafts(_CachedStorage):
         self._known: dict[int, dict[int, FrozenTrial]] = {}
         """By study and number."""
         self._counted: dict[int, Counter[TrialState]] = {}
+        self._looked = False
+        """Since the draft began or reached a level."""
         self._ids: dict[str, int] = {}
 
     # ---- the trial under way ----
@@ -92,10 +94,10 @@ class Drafts(_CachedStorage):
             try:
                 writing.end(self._engine, trial_id, self._page, state, values)
             except UpdateFinishedTrialError:
-                self._draft = None
+                self._draft, self._looked = None, False
                 self._counted.clear()
                 raise
-            self._draft, self._page = None, Page()
+            self._draft, self._page, self._looked = None, Page(), False
         draft.state, draft.values, draft.datetime_complete = state, values, _local()
         self._moved(study_id, draft, TrialState.RUNNING)
 
@@ -129,6 +131,7 @@ class Drafts(_CachedStorage):
         with self._pen:
             self._open(trial_id).intermediate_values[step] = intermediate_value
             self._page.levels[step] = intermediate_value
+            self._looked = False
 
     def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
         with self._pen:
@@ -153,7 +156,7 @@ class Drafts(_CachedStorage):
     def get_all_trials(
         self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
-        if study_id not in self._counted or writing.counts(self._engine, study_id) != self._counted[study_id]:
+        if self._changed(study_id):
             read = super().get_all_trials(study_id, deepcopy=False)
             self._known[study_id] = {trial.number: trial for trial in read}
             self._counted[study_id] = Counter(trial.state for trial in read)
@@ -163,6 +166,13 @@ class Drafts(_CachedStorage):
         found = [known[number] for number in sorted(known)]
         chosen = found if states is None else [trial for trial in found if trial.state in states]
         return copy.deepcopy(chosen) if deepcopy else chosen
+
+    def _changed(self, study_id: int) -> bool:
+        """Asked once a level: what others do meanwhile is early enough at the next."""
+        if self._looked and study_id in self._counted:
+            return False
+        self._looked = True
+        return study_id not in self._counted or writing.counts(self._engine, study_id) != self._counted[study_id]
 
     def get_study_id_from_name(self, study_name: str) -> int:
         """Names are never changed."""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from optuna.distributions import BaseDistribution, distribution_to_json
@@ -146,6 +147,11 @@ def _attributes(ident: int, found: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _put(on: Connection, table: Table, key: str, rows: Sequence[dict[str, Any]]) -> None:
     """Rows of one trial; one that is there is written over."""
     if rows:
-        insert = INSERT[on.dialect.name](table)
-        others = {name: insert.excluded[name] for name in rows[0] if name not in ("trial_id", key)}
-        on.execute(insert.on_conflict_do_update(index_elements=["trial_id", key], set_=others), list(rows))
+        on.execute(_written_over(on.dialect.name, table, key), rows)
+
+
+@cache
+def _written_over(dialect: str, table: Table, key: str) -> sqlite.Insert | postgresql.Insert:
+    insert = INSERT[dialect](table)
+    others = {c.name: insert.excluded[c.name] for c in table.c if not c.primary_key and c.name not in ("trial_id", key)}
+    return insert.on_conflict_do_update(index_elements=["trial_id", key], set_=others)
