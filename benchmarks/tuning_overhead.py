@@ -65,7 +65,7 @@ def main(trials: int, url: str | None) -> None:
     floor, wall, busy = floor_s(job), (wall_many - wall_few) / trials, (busy_many - busy_few) / trials
     share = (busy - floor) / TRIAL_S
     print(
-        f"a bare call {1e3 * floor:.2f} ms; a trial {1e3 * busy:.1f} ms of processor time, {1e3 * wall:.1f} ms by the wall"
+        f"a bare call {1e3 * floor:.2f} ms; a trial {1e3 * busy:.1f} ms of processor time, {1e3 * wall:.0f} ms in all"
     )
     said = "kept" if share <= SHARE_MAX else "NOT kept"
     print(f"overhead {share:.0%} of a trial of {1e3 * TRIAL_S:g} ms; at most {SHARE_MAX:.0%}: {said}")

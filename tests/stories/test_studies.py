@@ -20,7 +20,7 @@ from simulators.plant import Setpoints
 from tests.stories.study_run import LOPSIDED, search, where
 from tuner.cli import main
 from tuner.scenario_files import load
-from tuner.studies.finding import problem_of
+from tuner.studies.levels import problem_of
 from tuner.studies.opening import opened
 from tuner.studies.samplers import quiet
 from tuner.studies.storage import DONE, Chooser, Ledger
@@ -54,7 +54,13 @@ def until(program: subprocess.Popen[str], done: int) -> None:
 def ledger_of(url: str) -> Ledger:
     quiet()
     found = search(TRIALS)
-    chooser = Chooser("tpe", found.space, 0, len(problem_of(found).levels), by_model=True)
+    chooser = Chooser(
+        "tpe",
+        found.space,
+        0,
+        len(problem_of(found.space, found.cohorts.searching, found.objectives).levels),
+        by_model=True,
+    )
     return Ledger(opened(where(url)), "s", chooser)
 
 
