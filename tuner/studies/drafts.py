@@ -167,8 +167,12 @@ class Drafts(_CachedStorage):
         chosen = found if states is None else [trial for trial in found if trial.state in states]
         return copy.deepcopy(chosen) if deepcopy else chosen
 
+    def look(self) -> None:
+        """Whoever asks next is told what is so now."""
+        self._looked = False
+
     def _changed(self, study_id: int) -> bool:
-        """Asked once a level: what others do meanwhile is early enough at the next."""
+        """A sampler asks many times; what others do between two levels is early enough at the next."""
         if self._looked and study_id in self._counted:
             return False
         self._looked = True

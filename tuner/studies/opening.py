@@ -35,7 +35,7 @@ class Where:
     grace_s: int = GRACE_S
 
 
-def _patient(storage: BaseStorage) -> BaseStorage:
+def _patient(storage: Drafts) -> Drafts:
     """The same storage, every call of which waits for a database that is gone for a while."""
     again = retry(
         retry=retry_if_exception_type((StorageInternalError, SQLAlchemyError)),
@@ -54,7 +54,7 @@ CALLS -= set(IN_MEMORY)
 """What studies ask of a database."""
 
 
-def opened(where: Where) -> BaseStorage:
+def opened(where: Where) -> Drafts:
     """The storage behind a URL, or a ConfigError saying what is wrong with it."""
     url = where.url.replace("postgresql://", "postgresql+psycopg://", 1).replace(
         "postgres://", "postgresql+psycopg://", 1

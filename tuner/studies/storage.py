@@ -25,6 +25,7 @@ from optuna.storages import (
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import ConfigError
+from tuner.studies.drafts import Drafts
 from tuner.studies.objectives import Better
 from tuner.studies.opening import GRACE_S
 from tuner.studies.samplers import fresh_of, pruner_of, sampler_of
@@ -98,7 +99,7 @@ def _attrs(storage: BaseStorage, name: str) -> dict[str, Any]:
 class Ledger:
     """One worker's view of a study: takes slots, hands them back, sees how it stands."""
 
-    def __init__(self, storage: BaseStorage, name: str, chooser: Chooser) -> None:
+    def __init__(self, storage: Drafts, name: str, chooser: Chooser) -> None:
         self.storage, self.name, self._chooser = storage, name, chooser
         self.study_id = storage.get_study_id_from_name(name)
 
@@ -119,6 +120,7 @@ class Ledger:
         self.storage.set_study_user_attr(self.study_id, key, value)
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
+        self.storage.look()
         return self.storage.get_all_trials(self.study_id, deepcopy=False, states=states or None)
 
     def begin(self, first: Sequence[Point]) -> None:
@@ -169,7 +171,7 @@ class Ledger:
 
     def beat(self, number: int) -> None:
         """This slot's worker is alive."""
-        self.storage.record_heartbeat(self._ident(number))  # type: ignore[attr-defined]
+        self.storage.record_heartbeat(self._ident(number))
 
     def _ident(self, number: int) -> int:
         return self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)
