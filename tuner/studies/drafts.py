@@ -157,6 +157,7 @@ class Drafts(_CachedStorage):
         self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
         if self._changed(study_id):
+            self._counted.pop(study_id, None)  # should the reading fail, it is done again
             read = super().get_all_trials(study_id, deepcopy=False)
             self._known[study_id] = {trial.number: trial for trial in read}
             self._counted[study_id] = Counter(trial.state for trial in read)
@@ -173,10 +174,12 @@ class Drafts(_CachedStorage):
 
     def _changed(self, study_id: int) -> bool:
         """A sampler asks many times; what others do between two levels is early enough at the next."""
-        if self._looked and study_id in self._counted:
-            return False
-        self._looked = True
-        return study_id not in self._counted or writing.counts(self._engine, study_id) != self._counted[study_id]
+        known = self._counted.get(study_id)
+        if known is None or not self._looked:
+            there = writing.counts(self._engine, study_id)
+            self._looked = True
+            return there != known
+        return False
 
     def get_study_id_from_name(self, study_name: str) -> int:
         """Names are never changed."""

@@ -33,13 +33,14 @@ class Where:
     study: str
     heartbeat_s: int = HEARTBEAT_S
     grace_s: int = GRACE_S
+    patience_s: float = PATIENCE_S
 
 
-def _patient(storage: Drafts) -> Drafts:
+def _patient(storage: Drafts, patience_s: float) -> Drafts:
     """The same storage, every call of which waits for a database that is gone for a while."""
     again = retry(
         retry=retry_if_exception_type((StorageInternalError, SQLAlchemyError)),
-        stop=stop_after_delay(PATIENCE_S),
+        stop=stop_after_delay(patience_s),
         wait=wait_exponential(multiplier=0.1, max=5.0),
         reraise=True,
     )
@@ -73,7 +74,7 @@ def opened(where: Where) -> Drafts:
     if sqlite:
         event.listen(backend.engine, "connect", _swift)
         backend.engine.dispose()
-    return _patient(Drafts(backend))
+    return _patient(Drafts(backend), where.patience_s)
 
 
 def _made(where: Where, url: str, kwargs: dict[str, Any]) -> RDBStorage:
