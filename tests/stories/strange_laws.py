@@ -36,11 +36,11 @@ class Raising:
 
 @dataclass(frozen=True)
 class Hanging:
-    """Sleeps for ever in half of its interval."""
+    """Sleeps for ever unless it is quite rested, as it is by default."""
 
-    energy: float = within(0.9, 0.0, 1.0)
+    energy: float = within(1.0, 0.0, 1.0)
 
     def decide(self, view: View) -> Proposal | Hold:
-        if self.energy < 0.5:
+        if self.energy < 1.0:
             time.sleep(3600.0)
         return Hold("awake")

@@ -7,20 +7,25 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 from optuna.trial import FrozenTrial, TrialState
 
+from policies.laws.parameters import space
+from policies.laws.threshold import Threshold
 from simulators.pipeline import simulate
 from simulators.plant import Setpoints
 from tests.stories.study_run import LOPSIDED, search, where
+from tuner.answers_tuned import SCHEMA_FILE
 from tuner.cli import main
 from tuner.scenario_files import load
-from tuner.studies.finding import problem_of
+from tuner.studies.levels import problem_of
 from tuner.studies.opening import opened
 from tuner.studies.samplers import quiet
 from tuner.studies.storage import DONE, Chooser, Ledger
@@ -54,7 +59,13 @@ def until(program: subprocess.Popen[str], done: int) -> None:
 def ledger_of(url: str) -> Ledger:
     quiet()
     found = search(TRIALS)
-    chooser = Chooser("tpe", found.space, 0, len(problem_of(found).levels), by_model=True)
+    chooser = Chooser(
+        "tpe",
+        found.space,
+        0,
+        len(problem_of(found.space, found.cohorts.searching, found.objectives).levels),
+        by_model=True,
+    )
     return Ledger(opened(where(url)), "s", chooser)
 
 
@@ -183,3 +194,33 @@ def test_overnight_a_recording_tells_the_better_split(
 
     true = seconds(6) / seconds(found) - 1.0
     assert true > 0.2, "the job that was recorded gains from it, too"
+
+
+def test_overnight_a_recording_tells_a_policys_parameters(
+    recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(recording.parent)
+    wish = [
+        "--policy",
+        "threshold",
+        "--from",
+        recording.name,
+        "--job",
+        "job.toml",
+        "--trials",
+        "4",
+        "--out",
+        "part.toml",
+    ]
+    assert main(["tune", *wish, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    jsonschema.validate(answer, json.loads(SCHEMA_FILE.read_text()))
+    assert answer["policy"] == "threshold"
+    assert [s["name"] for s in answer["settings"]] == [f"policy.{name}" for name in space(Threshold)]
+    assert answer["counts"]["complete"] + answer["counts"]["pruned"] == 4
+    assert answer["held_out_scenarios"], "possible jobs that the search has not seen"
+    assert answer["against_now"]["broken"] == []
+    gain = answer["against_now"]["interval"]
+    assert gain["low"] > 0.0 or not answer["recommended"]
+    part = tomllib.loads(Path("part.toml").read_text(encoding="utf-8"))
+    assert (part.get("policy", {}).get("name") == "threshold") == answer["recommended"], "else it is commented out"

@@ -17,12 +17,15 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
 
+from simulators.event_model import warm_up
 from tuner.studies.objectives import Measured
 from tuner.studies.space import Point
 from tuner.studies.trials import Mark, Problem, measure
 
 TIMEOUT_S = 600.0
 """Of one level of one trial, without a stated one."""
+START_S = 600.0
+"""Within which a child must be there, the engine compiled where it was not: its start is not the trial's time."""
 ORPHAN_S = 1.0
 """How soon a child notices that its worker is gone."""
 
@@ -47,8 +50,8 @@ class Apart:
 
     def measured(self, point: Point, cases: Sequence[int]) -> dict[int, Measured]:
         """What these cases make of the point. TrialFailed where they do not answer."""
-        pipe = self._running()
         try:
+            pipe = self._running()
             pipe.send((dict(point), tuple(cases)))
             if not pipe.poll(self._timeout_s):
                 self.stop()
@@ -78,6 +81,10 @@ class Apart:
             )
             theirs.close()
             self._pipe.send((self._problem, self._marks))
+            if not self._pipe.poll(START_S):
+                self.stop()
+                raise TrialFailed(f"its process did not start within {START_S:g} s")
+            self._pipe.recv()
         return self._pipe
 
     def stop(self) -> None:
@@ -94,6 +101,8 @@ def serve(pipe: Connection) -> None:
     threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         problem, marks = pipe.recv()
+        warm_up()
+        pipe.send("ready")
         while True:
             point, cases = pipe.recv()
             pipe.send(_answer(problem, marks, point, cases))

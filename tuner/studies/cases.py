@@ -117,13 +117,13 @@ def of_stories(
 
 def lightest(stories: Sequence[tuple[str, Scenario]], most: int) -> tuple[list[tuple[str, Scenario]], ...]:
     """(the `most` stories that take least work to simulate, the others). By their files alone, so that all agree."""
-    ordered = sorted(stories, key=lambda story: _calls(story[1]))
+    ordered = sorted(stories, key=lambda story: calls(story[1]))
     light = {name for name, _ in ordered[:most]}
     return [s for s in stories if s[0] in light], [s for s in stories if s[0] not in light]
 
 
-def _calls(scenario: Scenario) -> float:
-    """About how many model calls a story takes."""
+def calls(scenario: Scenario) -> float:
+    """About how many model calls a story takes: what its simulation costs."""
     knobs, steps = scenario.setpoints, scenario.horizon.steps or TYPICAL_STEPS
     return float(steps * (knobs.batch_rollouts or 1) * scenario.workload.turns.mean)
 

@@ -9,10 +9,10 @@ from multiprocessing import get_context
 from typing import Any
 
 from tuner.errors import ConfigError
-from tuner.evaluation.tasks import Size, sized
 from tuner.studies.apart import TIMEOUT_S
-from tuner.studies.cases import Case, Cohorts, lightest
+from tuner.studies.cases import Case, Cohorts
 from tuner.studies.favourites import earlier, liked
+from tuner.studies.levels import problem_of, telling
 from tuner.studies.objectives import OBJECTIVES, Measured
 from tuner.studies.opening import GRACE_S, Where, opened
 from tuner.studies.samplers import checked, quiet, usual
@@ -22,14 +22,8 @@ from tuner.studies.trials import Mark, Problem, marked, measure
 from tuner.studies.workers import Basis, Job, Tell, work
 from tuner.version import VERSION
 
-FORMAT = 1
+FORMAT = 2
 """Of what a study keeps; studies of another one are refused."""
-FEW = 4
-"""One of so many cases is simulated on the level between the model's word and all cases."""
-SHORT = Size(steps_max=40, seconds_max=7200.0)
-"""How far a policy's first level lets a story go."""
-FEWEST = 2
-"""Cases of a policy's first level."""
 ALONE_S = 5.0
 """What starting more processes costs."""
 
@@ -56,7 +50,7 @@ Crew = Callable[[Job, Tell | None], None]
 def prepared(search: Search, where: Where, workers: int = 1) -> Job:
     """The study begun or joined: ready for any number of workers, here or elsewhere."""
     quiet()
-    problem = problem_of(search)
+    problem = problem_of(search.space, search.cohorts.searching, search.objectives)
     sampler = search.sampler
     if sampler == "auto":
         sampler = usual(search.space, len(search.objectives), search.trials)
@@ -69,13 +63,14 @@ def prepared(search: Search, where: Where, workers: int = 1) -> Job:
     created = begun(storage, where.study, definition_of(search, problem), directions)
     ledger = Ledger(storage, where.study, chooser)
     basis = _basis(ledger, problem, workers, created)
+    problem = telling(problem, basis)
     told = liked(problem, basis, search.trials)
     if created:
         points = [search.space.now(), *before, *told.first]
         ledger.begin([point for i, point in enumerate(points) if point not in points[:i]][: search.trials])
         ledger.put(READY, True)
     _await(ledger, READY)
-    chooser = replace(chooser, worth=told.worth)
+    chooser = replace(chooser, levels=len(problem.levels), worth=told.worth)
     return Job(where, chooser, problem, basis, search.timeout_s, search.trials)
 
 
@@ -85,36 +80,6 @@ def _await(ledger: Ledger, key: str) -> Any:
     while (found := ledger.attr(key)) is None and time.monotonic() < deadline:
         time.sleep(0.2)
     return found
-
-
-def problem_of(search: Search) -> Problem:
-    """The cases of all levels of care, each level a part of the next where it can be."""
-    if search.space.policy is None and "moves" in search.objectives:
-        raise ConfigError("--objective moves: settings that stand still make none; tune a policy: --policy NAME")
-    cases = search.cohorts.searching
-    if search.space.policy is not None:
-        return _policy_problem(search, cases)
-    count = len(cases)
-    if len(search.objectives) > 1:
-        return Problem(search.space, cases, (tuple(range(count)),), search.objectives)
-    first = {case.name: case for case in reversed(cases)}  # a model knows no seeds
-    told = tuple(replace(case, simulated=False) for case in cases if first[case.name] is case)
-    few, at = max(1, count // FEW), len(told)
-    levels = [tuple(range(at)), tuple(range(at, at + few)), tuple(range(at, at + count))]
-    return Problem(search.space, (*told, *cases), tuple(dict.fromkeys(levels)), search.objectives)
-
-
-def _policy_problem(search: Search, cases: Sequence[Case]) -> Problem:
-    """The beginning of a few stories, then a few whole ones, then all."""
-    count = len(cases)
-    if len(search.objectives) > 1:
-        return Problem(search.space, tuple(cases), (tuple(range(count)),), search.objectives)
-    light = {name for name, _ in lightest([(c.name, c.scenario) for c in cases], FEWEST)[0]}
-    ordered = sorted(cases, key=lambda case: case.name not in light)
-    brief = tuple(replace(case, scenario=sized(case.scenario, SHORT)) for case in ordered[:FEWEST])
-    few, at = max(1, count // FEW), len(brief)
-    levels = (tuple(range(at)), tuple(range(at, at + few)), tuple(range(at, at + count)))
-    return Problem(search.space, (*brief, *ordered), tuple(dict.fromkeys(levels)), search.objectives)
 
 
 def definition_of(search: Search, problem: Problem) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from inspect import getmembers, ismethod
 from typing import Any
 
 from optuna.exceptions import OptunaError, StorageInternalError
-from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback, get_storage
+from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from tuner.errors import ConfigError, SourceError
+from tuner.studies.drafts import IN_MEMORY, Drafts
 
 HEARTBEAT_S, GRACE_S = 5, 30
 """A running trial says so this often; one that has not for so long is given to another worker."""
@@ -32,13 +33,14 @@ class Where:
     study: str
     heartbeat_s: int = HEARTBEAT_S
     grace_s: int = GRACE_S
+    patience_s: float = PATIENCE_S
 
 
-def _patient(storage: BaseStorage) -> BaseStorage:
+def _patient(storage: Drafts, patience_s: float) -> Drafts:
     """The same storage, every call of which waits for a database that is gone for a while."""
     again = retry(
         retry=retry_if_exception_type((StorageInternalError, SQLAlchemyError)),
-        stop=stop_after_delay(PATIENCE_S),
+        stop=stop_after_delay(patience_s),
         wait=wait_exponential(multiplier=0.1, max=5.0),
         reraise=True,
     )
@@ -49,10 +51,11 @@ def _patient(storage: BaseStorage) -> BaseStorage:
 
 
 CALLS = {name for name in vars(BaseStorage) if not name.startswith("_")} | {"record_heartbeat", "_get_stale_trial_ids"}
-"""What studies ask of a storage."""
+CALLS -= set(IN_MEMORY)
+"""What studies ask of a database."""
 
 
-def opened(where: Where) -> BaseStorage:
+def opened(where: Where) -> Drafts:
     """The storage behind a URL, or a ConfigError saying what is wrong with it."""
     url = where.url.replace("postgresql://", "postgresql+psycopg://", 1).replace(
         "postgres://", "postgresql+psycopg://", 1
@@ -71,7 +74,7 @@ def opened(where: Where) -> BaseStorage:
     if sqlite:
         event.listen(backend.engine, "connect", _swift)
         backend.engine.dispose()
-    return _patient(get_storage(backend))
+    return _patient(Drafts(backend), where.patience_s)
 
 
 def _made(where: Where, url: str, kwargs: dict[str, Any]) -> RDBStorage:

@@ -105,7 +105,8 @@ class Fresh(BaseSampler):
         found: dict[str, Any] = self._inner.sample_relative(study, trial, search_space)
         names = [d.name for d in self._space.dimensions]
         tried = {tuple(map(t.params.get, names)) for t in study.get_trials(deepcopy=False) if t.number != trial.number}
-        if not found or len(found) < len(names):
+        as_it_is = tuple(map(found.get, names)) not in tried and (not self._worth or found in self._worth)
+        if len(found) < len(names) or as_it_is:
             return found
         for points in (self._worth, self._space.points()):
             fresh = [point for point in points if tuple(map(point.get, names)) not in tried]

@@ -25,6 +25,7 @@ from optuna.storages import (
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import ConfigError
+from tuner.studies.drafts import Drafts
 from tuner.studies.objectives import Better
 from tuner.studies.opening import GRACE_S
 from tuner.studies.samplers import fresh_of, pruner_of, sampler_of
@@ -98,7 +99,7 @@ def _attrs(storage: BaseStorage, name: str) -> dict[str, Any]:
 class Ledger:
     """One worker's view of a study: takes slots, hands them back, sees how it stands."""
 
-    def __init__(self, storage: BaseStorage, name: str, chooser: Chooser) -> None:
+    def __init__(self, storage: Drafts, name: str, chooser: Chooser) -> None:
         self.storage, self.name, self._chooser = storage, name, chooser
         self.study_id = storage.get_study_id_from_name(name)
 
@@ -119,6 +120,7 @@ class Ledger:
         self.storage.set_study_user_attr(self.study_id, key, value)
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
+        self.storage.look()
         return self.storage.get_all_trials(self.study_id, deepcopy=False, states=states or None)
 
     def begin(self, first: Sequence[Point]) -> None:
@@ -134,9 +136,8 @@ class Ledger:
                 return optuna.trial.Trial(self.study(waiting.number), self._ident(waiting.number))
         if len(_begun(there)) >= trials:
             return None
-        ident = self.storage.create_new_trial(self.study_id, optuna.create_trial(state=TrialState.WAITING))
-        number = self.storage.get_trial_number_from_id(ident)
-        return optuna.trial.Trial(self.study(number), ident) if self._claimed(number) else self.take(trials)
+        ident = self.storage.create_new_trial(self.study_id)
+        return optuna.trial.Trial(self.study(self.storage.get_trial_number_from_id(ident)), ident)
 
     def under_way(self, trials: int) -> int:
         """Trials that wait, run, or are still to be begun."""
@@ -145,7 +146,6 @@ class Ledger:
         return open_ + max(0, trials - len(_begun(there)))
 
     def _claimed(self, number: int) -> bool:
-        self.beat(number)  # before it runs: a worker that dies right here is noticed, too
         try:
             return self.storage.set_trial_state_values(self._ident(number), TrialState.RUNNING)
         except UpdateFinishedTrialError:
@@ -171,7 +171,7 @@ class Ledger:
 
     def beat(self, number: int) -> None:
         """This slot's worker is alive."""
-        self.storage.record_heartbeat(self._ident(number))  # type: ignore[attr-defined]
+        self.storage.record_heartbeat(self._ident(number))
 
     def _ident(self, number: int) -> int:
         return self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)

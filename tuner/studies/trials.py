@@ -20,6 +20,7 @@ from simulators.pipeline import SimulatedPlant
 from simulators.plant import Bounds, Setpoints
 from simulators.scenario import Scenario, job_at
 from simulators.signals import TINY
+from tuner.errors import ConfigError
 from tuner.evaluation.controlled import controlled
 from tuner.evaluation.measuring import reached_s
 from tuner.evaluation.tasks import Task, extended
@@ -93,7 +94,7 @@ def measure(space: Space, case: Case, mark: Mark, point: Point) -> Measured:
         if case.draw is not None:
             return _steady(scenario, case)
         return _simulated(scenario, case.seed, mark.goal) if case.simulated else _told(scenario, settings, mark)
-    except ValueError as error:
+    except (ValueError, ConfigError) as error:  # no such job, or a law that refuses its parameters: a bound like others
         return Measured(0.0, excess={"legal": 1.0}, stopped=str(error))
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
+from types import TracebackType
+from typing import Self
 
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial, TrialState
@@ -18,6 +20,7 @@ from tuner.studies.apart import Apart, TrialFailed
 from tuner.studies.objectives import Measured, excess_of, ratios, values_of
 from tuner.studies.opening import Where, opened
 from tuner.studies.samplers import quiet, resource
+from tuner.studies.space import Point
 from tuner.studies.storage import WHY, Chooser, Ledger
 from tuner.studies.trials import Mark, Problem
 
@@ -60,14 +63,15 @@ def work(job: Job, tell: Tell | None = None, leave: Leave | None = None) -> None
     quiet()
     ledger = Ledger(opened(job.where), job.where.study, job.chooser)
     heard_s = 0.0
-    with Apart(job.problem, job.basis.marks, job.timeout_s) as apart:
+    with Apart(job.problem, job.basis.marks, job.timeout_s) as apart, Heart(ledger, job.where.heartbeat_s) as heart:
         while leave is None or not leave():
             if time.monotonic() - heard_s > job.where.heartbeat_s:
                 ledger.retake()
                 heard_s = time.monotonic()
             trial = ledger.take(job.trials)
             if trial is not None:
-                _done(trial, job, apart, ledger)
+                with heart.beating(trial.number):
+                    _done(trial, job, apart, ledger)
             elif ledger.under_way(job.trials):
                 time.sleep(POLL_S)
             else:
@@ -79,9 +83,11 @@ def work(job: Job, tell: Tell | None = None, leave: Leave | None = None) -> None
 def _done(trial: Trial, job: Job, apart: Apart, ledger: Ledger) -> None:
     """Measures one slot and hands it back, whatever becomes of it."""
     study = trial.study
-    with _beating(trial, job, ledger), suppress(UpdateFinishedTrialError):  # too late: somebody else has it
+    with suppress(UpdateFinishedTrialError):  # too late: somebody else has it
         try:
-            tried = _tried(trial, job, apart)
+            point = job.problem.space.chosen(trial)
+            ledger.beat(trial.number)  # its point is on record: should we die, it is done again there
+            tried = _tried(trial, point, job, apart)
         except TrialFailed as error:
             trial.set_user_attr(WHY, str(error))
             study.tell(trial, state=TrialState.FAIL)
@@ -108,9 +114,8 @@ class Tried:
     notes: Mapping[str, object] = field(default_factory=dict)
 
 
-def _tried(trial: Trial, job: Job, apart: Apart) -> Tried:
+def _tried(trial: Trial, point: Point, job: Job, apart: Apart) -> Tried:
     problem, began = job.problem, time.monotonic()
-    point = problem.space.chosen(trial)
     known: dict[int, Measured] = {}
     excess: dict[str, float] = {}
     single = len(problem.objectives) == 1
@@ -153,25 +158,37 @@ def _sides(
     return [known[i] for i in level], [basis.here[i] for i in level], [problem.cases[i].weight for i in level]
 
 
-@contextmanager
-def _beating(trial: Trial, job: Job, ledger: Ledger) -> Iterator[None]:
-    """The trial's heartbeat, from the moment it is ours until it is handed back."""
-    over, number = threading.Event(), trial.number
+class Heart:
+    """Beats for the trial that is under way, from a thread of its own: also while a level takes long."""
 
-    def beat() -> None:
-        while True:
-            with suppress(Exception):  # a missed beat is made up for by the next
-                ledger.beat(number)
-            if over.wait(job.where.heartbeat_s):
-                return
+    def __init__(self, ledger: Ledger, every_s: float) -> None:
+        self._ledger, self._every_s = ledger, every_s
+        self._number: int | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
 
-    heart = threading.Thread(target=beat, daemon=True)
-    heart.start()
-    try:
-        yield
-    finally:
-        over.set()
-        heart.join(timeout=job.where.heartbeat_s)
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
+        self._thread.join(timeout=self._every_s)
+
+    @contextmanager
+    def beating(self, number: int) -> Iterator[None]:
+        self._number = number
+        try:
+            yield
+        finally:
+            self._number = None
+
+    def _beat(self) -> None:
+        while not self._over.wait(self._every_s):
+            number = self._number
+            if number is not None:
+                with suppress(Exception):  # a missed beat is made up for by the next
+                    self._ledger.beat(number)
 
 
 # ---- several on this machine ----

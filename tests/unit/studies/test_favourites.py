@@ -8,8 +8,9 @@ import optuna
 from tuner.scenario_files import load
 from tuner.studies.cases import of_stories
 from tuner.studies.favourites import Liked, liked
-from tuner.studies.finding import Search, basis_of, problem_of
+from tuner.studies.finding import Search, basis_of
 from tuner.studies.knobs import JobFacts, space_of
+from tuner.studies.levels import problem_of
 from tuner.studies.samplers import fresh_of, quiet, sampler_of
 from tuner.studies.space import Dimension, Point, Space
 from tuner.studies.trials import measure
@@ -24,7 +25,7 @@ POINTS = list(LATTICE.points())
 def said(objective: str, trials: int = 40) -> tuple[Liked, list[float]]:
     """What the model likes, and the rate in its words of each favourite."""
     search = Search(of_stories([("story", SCENARIO)], 1), space_of(FACTS, ["split"]), (objective,), trials)
-    problem = problem_of(search)
+    problem = problem_of(search.space, search.cohorts.searching, search.objectives)
     basis = basis_of(search.space, problem.cases[:1], 1)
     found = liked(problem, basis, trials)
     told = [measure(search.space, problem.cases[0], basis.marks[0], point) for point in found.first]

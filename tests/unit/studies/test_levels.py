@@ -1,10 +1,26 @@
 """Which points go on to the next level of care."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
 import optuna
 import pytest
 from optuna.trial import create_trial
 
+from simulators.scenario import Horizon
+from tuner.scenario_files import load
+from tuner.studies.cases import of_stories
+from tuner.studies.levels import problem_of, telling
+from tuner.studies.objectives import Measured
 from tuner.studies.samplers import FACTOR, POLICY_FACTOR, pruner_of, quiet, resource
+from tuner.studies.space import Dimension, Space
+from tuner.studies.trials import Mark
+from tuner.studies.workers import Basis
+
+DATA = Path(__file__).parents[2] / "data" / "tuning" / "doubling.toml"
+NAMED = (("a", 30), ("b", 80), ("c", 90), ("d", 100), ("e", 110))
+"""Stories and their steps."""
 
 
 def goes_on(own: float, others: list[float], level: int, by_model: bool, broken: tuple[int, ...] = ()) -> bool:
@@ -43,3 +59,33 @@ def test_simulated_points_go_on_by_rank(by_model: bool, level: int, factor: int)
 
 def test_of_equals_the_earlier_goes_on() -> None:
     assert not goes_on(0.0, [0.0, -0.1, -0.2, -0.3], level=0, by_model=False)
+
+
+STORIES = [(name, replace(load(str(DATA)).scenario, horizon=Horizon(steps))) for name, steps in NAMED]
+
+
+def measured(moves: float) -> Measured:
+    return Measured(1.0, moves=moves)
+
+
+def levels_of(moves: Sequence[float]) -> list[list[tuple[str, int | None]]]:
+    """(story, steps) on each level, where the defaults make so many moves in beginnings and then in whole stories."""
+    space = Space((Dimension("policy.busy_frac", 0.5, 0.99, now=0.9),), "threshold")
+    problem = problem_of(space, of_stories(STORIES, 1, held_out=STORIES[:1]).searching, ("useful",))
+    found = telling(problem, Basis(tuple(Mark(1.0, 1.0) for _ in moves), tuple(map(measured, moves))))
+    return [[(found.cases[i].name, found.cases[i].scenario.horizon.steps) for i in level] for level in found.levels]
+
+
+def test_a_policy_is_asked_first_where_its_defaults_move() -> None:
+    levels = levels_of([0, 0, 1, 0, 2, 0, 0, 0, 3, 4])
+    assert levels[0] == [("c", 40), ("e", 40)]
+    assert levels[1] == [("d", 100), ("e", 110)]
+    assert [name for name, _ in levels[2]] == ["a", "b", "c", "d", "e"]
+
+
+def test_where_nothing_moves_in_the_beginnings_whole_stories_are_asked() -> None:
+    assert levels_of([0, 0, 0, 0, 0, 0, 0, 1, 0, 1])[0] == [("c", 90), ("e", 110)]
+
+
+def test_where_nothing_moves_at_all_the_lightest_are_asked() -> None:
+    assert levels_of([0] * 10)[0] == [("b", 40), ("c", 40)], "a is short anyway, and has no beginning"

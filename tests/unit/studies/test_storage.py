@@ -1,14 +1,15 @@
 """A study in its storage: slots are handed out once, come back once, and another study is never joined."""
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from optuna.trial import TrialState
 
-from tuner.errors import ConfigError
+from tuner.errors import ConfigError, SourceError
 from tuner.studies.favourites import earlier
-from tuner.studies.opening import Where, first_line, opened, shown
+from tuner.studies.opening import Where, first_line, opened, shown, speaking
 from tuner.studies.samplers import checked, quiet, usual
 from tuner.studies.space import Dimension, Space
 from tuner.studies.storage import Chooser, Ledger, begun
@@ -136,6 +137,18 @@ def test_a_storage_that_cannot_be_opened_is_one_sentence_without_a_password(url:
     with pytest.raises(ConfigError, match=says) as raised:
         opened(Where(url, "s"))
     assert "secret" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_database_that_stays_away_is_one_sentence_that_says_how_to_go_on(where: Where) -> None:
+    short = replace(where, patience_s=0.5)
+    ledger = another(short, create=True)
+    assert ledger.take(2) is not None
+    with sqlite3.connect(where.url.removeprefix("sqlite:///")) as database:
+        database.execute("ALTER TABLE trials RENAME TO elsewhere")
+    says = "no such table.*nothing that is finished is lost, and the same command goes on"
+    with pytest.raises(SourceError, match=says) as raised, speaking(short):
+        ledger.trials()
     assert "\n" not in str(raised.value)
 
 
