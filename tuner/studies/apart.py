@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
 
-from simulators.event_model import warm_up
+from simulators.compiled import warm_up
 from tuner.studies.objectives import Measured
 from tuner.studies.space import Point
 from tuner.studies.trials import Mark, Problem, measure
