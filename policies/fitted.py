@@ -30,8 +30,8 @@ ROWS = 64
 """The last so many steps are looked at; of a quantity that wanders only the newest ones count."""
 RECENT = 16
 """Of what may be 0 and is not followed, the mean of so many."""
-STATED = 0.2
-"""Standard deviation of the logarithm of a stated speed that nobody has measured."""
+STATED, MISSTATED = 0.2, 1.0
+"""Standard deviation of the logarithm of a stated speed that nobody has measured; of one that deliveries refute."""
 WORKING_MIN = 0.1
 """The least share of its time in which an engine decodes."""
 
@@ -53,10 +53,14 @@ def fit(job: Job, seen: Observation) -> Fitted | None:
     job, trainer = _trainer(job, rows)
     job, engine = _engine(job, at_work)
     job = replace(job, stations=_surroundings(job, at_work[-RECENT:]))
-    doubt = Doubt(
-        STATED**2 if engine is None else MISFIT**2 + engine.variance, STATED**2 if trainer is None else trainer.variance
-    )
-    return delivering(Fitted(job, doubt), rows)
+    measured = (engine, trainer)
+    for stated in (STATED, MISSTATED):
+        engine_error, trainer_error = (stated**2 if side is None else side.variance for side in measured)
+        doubt = Doubt(engine_error if engine is None else engine_error + MISFIT**2, trainer_error)
+        found = delivering(Fitted(job, doubt), rows)
+        if found is not None or None not in measured:
+            return found
+    return None
 
 
 def merged_known(stated: Setpoints, in_force: Setpoints) -> Setpoints:

@@ -49,7 +49,8 @@ def server() -> Iterator[str]:
             if self.path == "/html":
                 self.wfile.write(b"<html>Please log in</html>")
             if self.path == "/token":
-                self.wfile.write(b'{"got": "%s"}' % (self.headers.get("Authorization") or "").encode())
+                # Backwards, because the client hides its own token in whatever comes back.
+                self.wfile.write(b'{"got": "%s"}' % (self.headers.get("Authorization") or "")[::-1].encode())
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     httpd.daemon_threads = True
@@ -80,7 +81,7 @@ def test_a_token_is_read_anew_and_does_not_follow_a_redirect(server: str, tmp_pa
     web = Web(server, 2.0, token)
     for word in ("first", "second"):
         token.write_text(word + "\n")
-        assert web.ask("GET", "/token").body == {"got": f"Bearer {word}"}
+        assert web.ask("GET", "/token").body == {"got": f"Bearer {word}"[::-1]}
     assert web.ask("GET", "/elsewhere").status == 302
 
 
