@@ -1,10 +1,10 @@
 """Is the model right about a real job? Measures settings, calibrates on the first one, predicts the others, compares.
 
 One job runs all the time, with no drift and a learning rate of 0, and is turned through its control file; each setting
-is measured in two or more visits, and what a visit's first steps show is of the setting before. The model sees only
-the first visit to the first setting, as the daemon sees a job: through Prometheus.
+is measured in two or more visits, and what a visit's first steps show is of the setting before. The model is the one
+that decides in `make live`; it sees only the first visit to the first setting, and as the daemon does: by Prometheus.
 
-usage: python -m examples.live_job.calibrate FOLDER [--venv VENV] [--visits 2] [--visit-s 40] [--at 0.5]
+usage: python -m examples.live_job.calibrate FOLDER [--venv VENV] [--visits 2] [--visit-s 60] [--at 0.5]
 """
 
 import argparse
@@ -19,15 +19,15 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from examples.live_job.live import await_steps, job_file, say
+from examples.live_job.live import MODEL, await_steps, job_file, say
 from examples.live_job.report import rate, steps_of
 from examples.live_job.stage import HERE, MissingError, Settings, Stage, staged
-from policies.estimators import estimate
-from policies.prospects import prospects_of
-from policies.questions import Reply, reply
-from simulators.plant import Bounds
+from policies.modelling import NominalModeller
+from simulators.plant import Observation, Setpoints
+from simulators.scenario import job_at
 from tuner.config import load
 from tuner.live import LivePlant, Stated
+from tuner.scenario_files import load as scenario
 from tuner.wiring import source_behind
 
 LATTICE = (
@@ -106,7 +106,7 @@ def measured(
                     LivePlant([source_behind(file.source[0], "auto")], (), Stated(file.to_topology()))
                 ) as plant:
                     seen = list(_watched(plant, options.visit_s))
-                predictions = predicted(file, settings, plant, seen[-1])
+                predictions = predicted(file, settings, seen[-1])
             else:
                 time.sleep(options.visit_s)
             steps = steps_of(folder)[began + SETTLE_STEPS :]
@@ -122,31 +122,27 @@ def _watched(plant: LivePlant, seconds: float) -> Iterator[Any]:
         time.sleep(PERIOD_S)
 
 
-def predicted(file: Any, now: Settings, plant: LivePlant, seen: Any) -> dict[Settings, float]:
-    """What the model that is calibrated on `seen` says of every setting."""
-    in_force = replace(
-        file.to_setpoints(),
-        gpus_trainer=now.gpus_trainer,
-        gpus_generator=now.gpus_generator,
-        max_in_flight_per_engine=now.in_flight_per_engine,
-    )
-    snapshot = estimate(plant.topology, in_force, seen.snapshot)
-    prospects = prospects_of(plant.topology, in_force, snapshot)
-    if prospects.calibration is None:
-        raise RuntimeError(f"nothing could be calibrated: {prospects.why_not}")
-    for parameter in prospects.calibration.parameters:
-        say(parameter.sentence())
+def predicted(file: Any, now: Settings, seen: Observation) -> dict[Settings, float]:
+    """What the law's model of the job (model.toml, followed by its metrics) says of every setting."""
+    stated = job_at(scenario(str(MODEL)).scenario, 0, 0.0)
+    seen = replace(seen, in_force=_with(file.to_setpoints(), now))
+    draw = NominalModeller(stated).central(seen)
+    if draw is None:
+        raise RuntimeError("the job showed too little, or nothing that the model can make")
     told: dict[Settings, float] = {}
     for settings in LATTICE:
-        wish = {
-            "gpus_trainer": settings.gpus_trainer,
-            "gpus_generator": settings.gpus_generator,
-            "max_in_flight_per_engine": settings.in_flight_per_engine,
-        }
-        answer: Reply | None = reply(prospects, wish, Bounds())
-        if answer is not None:
-            told[settings] = answer.then.rollouts_per_s
+        wish = _with(seen.in_force, settings)
+        told[settings] = draw.model.predict(stated.topology, draw.workload, wish).rollouts_per_s
     return told
+
+
+def _with(setpoints: Setpoints, settings: Settings) -> Setpoints:
+    return replace(
+        setpoints,
+        gpus_trainer=settings.gpus_trainer,
+        gpus_generator=settings.gpus_generator,
+        max_in_flight_per_engine=settings.in_flight_per_engine,
+    )
 
 
 def table(rows: Sequence[Compared]) -> str:
@@ -168,7 +164,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--venv", type=Path, default=HERE / ".venv")
     parser.add_argument("--visits", type=int, default=2)
-    parser.add_argument("--visit-s", type=float, default=40.0)
+    parser.add_argument("--visit-s", type=float, default=60.0)
     parser.add_argument("--at", type=float, default=0.5, help="how far the mix of prompts has drifted, 0 to 1")
     options = parser.parse_args()
     try:
