@@ -83,7 +83,7 @@ class Drafts(_CachedStorage):
             self._counted.clear()
             return False
         study_id, _ = self._trial_id_to_study_id_and_number[trial_id]
-        self._taken(study_id, copy.deepcopy(super().get_trial(trial_id)), TrialState.WAITING)
+        self._taken(study_id, self._backend.get_trial(trial_id), TrialState.WAITING)
         return True
 
     def _end(self, trial_id: int, state: TrialState, values: Sequence[float] | None) -> None:
@@ -151,7 +151,7 @@ class Drafts(_CachedStorage):
             return ours
         study_id, number = self._trial_id_to_study_id_and_number.get(trial_id, (-1, -1))
         known = self._known.get(study_id, {}).get(number)
-        return known if known is not None and known.state.is_finished() else super().get_trial(trial_id)
+        return known if known is not None and known.state.is_finished() else self._backend.get_trial(trial_id)
 
     def get_all_trials(
         self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None

@@ -127,3 +127,10 @@ def test_a_trial_that_was_given_to_another_worker_is_not_written_by_the_first(wh
     again = taken(slow)
     assert again.number == 1
     assert SPACE.chosen(again) == on_record(where, 0).params
+
+
+def test_a_trial_that_has_ended_is_told_also_by_a_worker_that_never_looked_at_the_others(where: Where) -> None:
+    storage = opened(where)
+    ident = storage.create_new_trial(storage.get_study_id_from_name("s"))
+    storage.set_trial_state_values(ident, TrialState.COMPLETE, [1.0])
+    assert storage.get_trial(ident).values == [1.0]
