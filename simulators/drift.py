@@ -24,9 +24,12 @@ class By(StrEnum):
 
 
 class Shape(StrEnum):
+    """How a number goes from its value in the file to `to`."""
+
     STEP = "step"
     """Jumps at `start`; back at `end`, where one is given."""
     LINEAR = "linear"
+    """By the same amount per step."""
     EXPONENTIAL = "exponential"
     """By a constant factor per step; both ends must be positive."""
     LOGISTIC = "logistic"

@@ -28,17 +28,22 @@ class TrainerResize(StrEnum):
     """What becomes of a checkpoint when the trainer restarts on another number of GPUs."""
 
     OK = "ok"
+    """It loads as it is."""
     NEEDS_CONVERT = "needs-convert"
+    """It loads after a conversion of its own."""
     IMPOSSIBLE = "impossible"
+    """It does not load: such a move is illegal."""
 
 
 class Change(StrEnum):
     """When a changed knob takes effect."""
 
     HOT = "hot"
+    """At once, while the job runs."""
     BOUNDARY = "boundary"
     """At the next step boundary, without a restart."""
     RESTART = "restart"
+    """When the job is started anew from its checkpoint."""
     EXTERNAL = "external"
     """Outside the framework: a provider's quota, another service."""
 

@@ -18,6 +18,8 @@ from simulators.workload import Workload
 
 
 class EventKind(StrEnum):
+    """What happens to a job from outside."""
+
     NODE_LOSS = "node-loss"
     """`gpus` of the generator are gone; at `until` they are back."""
     SLOW_SANDBOX = "slow-sandbox"

@@ -19,6 +19,8 @@ class Victim(StrEnum):
 
 
 class PrefillWork(StrEnum):
+    """What a prefill does to the decodes of its engine."""
+
     STALLING = "stalling"
     """A prefill stops every decode of its engine."""
     CHUNKED = "chunked"
@@ -184,6 +186,7 @@ class Plug(StrEnum):
     """What holds the generator back from running ahead of the trainer."""
 
     NONE = "none"
+    """Nothing: it keeps as many in flight as it may."""
     BUFFER_CAP = "buffer-cap"
     """No new group while `limit_groups` finished groups wait. Bounds the buffer, not staleness."""
     WIP_CAP = "wip-cap"
@@ -203,6 +206,7 @@ class Order(StrEnum):
     """In which order the trainer takes finished groups."""
 
     COMPLETION = "completion"
+    """The first to finish first: short ones are trained sooner, and staleness has no bound."""
     ADMISSION = "admission"
     """Strictly in the order of dispatch: staleness gets a hard bound, stragglers block."""
 

@@ -14,17 +14,22 @@ class TurnLaw(StrEnum):
     """How the number of turns of a rollout is distributed around its mean."""
 
     FIXED = "fixed"
+    """The mean, always."""
     GEOMETRIC = "geometric"
     """On 1, 2, 3...: after every turn the rollout goes on with the same chance. The longest of 8 is 2.7 means."""
     EMPIRICAL = "empirical"
+    """By `quantiles`, as measured."""
 
 
 class TimeLaw(StrEnum):
     """How a duration is distributed around its mean."""
 
     FIXED = "fixed"
+    """The mean, always."""
     EXPONENTIAL = "exponential"
+    """Without memory: the coefficient of variation is 1."""
     LOGNORMAL = "lognormal"
+    """Of `sigma`, the scatter of its logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
