@@ -101,9 +101,13 @@ class How:
 
 
 def _folder(path: Path | None) -> Path | None:
-    if path is not None and not path.is_dir():
-        raise ConfigError(f"--journals {path}: is no folder; make it first: mkdir -p {path}")
-    if path is not None and any(path.glob("*.journal")):
+    if path is None:
+        return None
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--journals {path}: cannot be made: {error.strerror}; name another folder") from None
+    if any(path.glob("*.journal")):
         raise ConfigError(f"--journals {path}: holds journals already; name an empty folder")
     return path
 

@@ -95,7 +95,7 @@ def test_once_prints_one_decision_with_its_reason_and_writes_it_down(equipoise: 
 
 
 def test_a_group_size_that_only_the_model_states_is_enough_to_look_ahead(folder: Path, equipoise: Command) -> None:
-    """Neither [setpoints] nor the log says it: the model runs the setting in force, and is found to be of another job."""
+    """Neither [setpoints] nor the log says it: the model runs the setting in force; it is found to be another job's."""
     assert "group_size" not in JOB
     (folder / "job.toml").write_text(JOB + '[policy]\nmodel = "steady-noise-24h"\n')
     done = equipoise("run", "--job", "job.toml", "--once", "--json")
