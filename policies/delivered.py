@@ -80,9 +80,8 @@ def delivering(fitted: Fitted, rows: Sequence[Row]) -> Fitted | None:
     1993), as long as that explains more of what is delivered. None where nothing does: the job is built otherwise.
     """
     seen = followed(rows, [row_rate(row.values) for row in rows])
-    at = _linear(fitted, (0.0, 0.0))
     # The first steps fill the pipeline: what they deliver is less than either side can.
-    if seen is None or at is None or len(rows) < ROWS_MIN:
+    if seen is None or len(rows) < ROWS_MIN or (at := _linear(fitted, (0.0, 0.0))) is None:
         return fitted
     said, doubt = at
     doubt = replace(doubt, noise=seen.variance + MODEL**2)
@@ -91,10 +90,10 @@ def delivering(fitted: Fitted, rows: Sequence[Row]) -> Fitted | None:
         engine, trainer = doubt.gains()
         short = said + doubt.engine_share * logs[0] + doubt.trainer_share * logs[1] - wanted
         there = (engine * short, trainer * short)
-        at = _linear(fitted, there)
-        if at is None or abs(at[0] - wanted) >= abs(said - wanted):
+        nearer = _linear(fitted, there)
+        if nearer is None or abs(nearer[0] - wanted) >= abs(said - wanted):
             break
-        logs, said, doubt = there, at[0], replace(at[1], noise=doubt.noise)
+        logs, said, doubt = there, nearer[0], replace(nearer[1], noise=doubt.noise)
         if abs(said - wanted) < max(CLOSE, sqrt(doubt.noise)):
             break
     left = (said - wanted) ** 2

@@ -1,5 +1,7 @@
 """What a publication of weights costs the engines, in seconds of their work."""
 
+from itertools import pairwise
+
 from simulators.analytic.case import Case
 from simulators.analytic.engine import Stops
 from simulators.analytic.generation import Generation
@@ -7,8 +9,10 @@ from simulators.queueing.order_statistics import Curve
 from simulators.stations import Plug, SyncMode
 
 CELLS_MAX = 48
-PERIODS_MAX, PARTS, NEGLIGIBLE = 64, 4, 1e-3
-"""Aborts that one rollout is followed through; each period in so many parts; smaller chances are left out."""
+PERIODS_MAX, NEGLIGIBLE = 64, 1e-3
+"""Aborts that one rollout is followed through; smaller chances are left out."""
+EDGES = tuple(2.0**-k for k in range(7, -1, -1))
+"""Shares of a period between which its seconds are gathered: most rollouts may take far less than one."""
 HALVINGS = 14
 """Of the longest time: the last resident is then known to a ten-thousandth of it."""
 LAST = 0.5614594835668851
@@ -75,7 +79,7 @@ def _kept_frac(case: Case, made: Generation, times: Curve, period_s: float) -> f
         return _renewals(times, period_s) * times.mean / period_s
     outside = made.paused / made.in_flight
     times = times.scaled(outside + (1.0 - outside) * made.running_frac)
-    return _survivors(times, period_s, made.residents / made.in_flight) * times.mean
+    return min(1.0, _survivors(times, period_s, made.residents / made.in_flight) * times.mean)
 
 
 def _survivors(times: Curve, period_s: float, hit: float) -> float:
@@ -85,17 +89,17 @@ def _survivors(times: Curve, period_s: float, hit: float) -> float:
     s(x) = (1 - hit)^floor(x / P): chance to be done f0 = E[s(L)], time D0 = integral of P(L > x) s(x); at any moment
     f_u = 1 - hit D0 / P, and D_u likewise. Their numbers are as (1 - f_u) to f0.
 
-    # hit 0: 1 / mean;  P much longer than L: about 1 / (mean + hit E[L^2] / 2P)
+    # hit 0: 1 / mean;  P much longer than L: about 1 / (mean + hit (mean^2 - E[L^2] / 2) / P)
     """
     done0 = time0 = time_u = 0.0
     alive, start, n, over, least = 1.0, 0.0, 0, 1.0, 0.0
     while alive > NEGLIGIBLE and over > NEGLIGIBLE and n < PERIODS_MAX:
         end_over = times.over(start + period_s)
         done0 += alive * (over - end_over)
-        for part in range(PARTS):
-            end = times.at_most(start + period_s * (part + 1) / PARTS)
+        for low, high in pairwise((0.0, *EDGES)):
+            end = times.at_most(start + period_s * high)
             time0 += alive * (end - least)
-            time_u += alive * (1.0 - hit * (part + 0.5) / PARTS) * (end - least)
+            time_u += alive * (1.0 - hit * (low + high) / 2.0) * (end - least)
             least = end
         alive, start, n, over = alive * (1.0 - hit), start + period_s, n + 1, end_over
     done_u = max(0.0, 1.0 - hit * time0 / period_s)
