@@ -7,7 +7,7 @@ from pathlib import Path
 from simulators.validation import run
 from tests.stories import pairs
 from tools.case_language import line
-from tuner.answers_validate import Validated, ValidatedCase
+from tuner.answers.validate import Validated, ValidatedCase
 from tuner.case_files import shipped
 from tuner.report import validated, validated_pictures
 from tuner.report.validated_html import KINDS, WIDE

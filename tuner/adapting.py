@@ -4,8 +4,8 @@ import json
 import re
 from collections.abc import Mapping
 
-from tuner.linetools import NUMBER, Pairs, dict_numbers, flat_numbers, number_in
 from tuner.lookup import number_of
+from tuner.parsing.lines import NUMBER, Pairs, dict_numbers, flat_numbers, number_in
 
 _QUOTED_NUMBER = re.compile(rf"(': )'({NUMBER})'")
 

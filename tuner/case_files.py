@@ -13,8 +13,8 @@ from simulators.assembling import Tables, meant, merged
 from simulators.fitting import Bounded
 from simulators.published import Case, Kind, Naive, Relation, Role
 from simulators.validation import check, default_output
-from tuner.config_text import DEEPEST_KEY, has_deep_key
 from tuner.errors import ConfigError
+from tuner.parsing.configuration import DEEPEST_KEY, has_deep_key
 
 SHIPPED = Path(simulators.__file__).parent / "cases"
 """The published cases that come with the package."""

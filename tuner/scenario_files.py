@@ -21,8 +21,8 @@ from simulators.fields import LARGEST, range_of
 from simulators.plant import Setpoints
 from simulators.scenario import REAL, SWITCHES, Scenario, with_knob
 from simulators.scenario_faults import faults_of
-from tuner.config_text import DEEPEST_KEY, has_deep_key
 from tuner.errors import ConfigError
+from tuner.parsing.configuration import DEEPEST_KEY, has_deep_key
 
 SHIPPED = Path(simulators.__file__).parent / "scenarios"
 """The scenarios that come with the package."""

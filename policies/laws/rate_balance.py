@@ -55,7 +55,7 @@ class RateBalance:
         if best == now.gpus_trainer:
             return Hold(f"gap {gap:+.0%}, but no legal split is better than {now.gpus_trainer} : {now.gpus_generator}")
         linear = self._slower(view, best) / self._slower(view, now.gpus_trainer) - 1.0
-        words = f"generator over trainer rate {gap:+.0%}: {best} GPUs to the trainer predict {linear:+.0%}"
+        words = f"generator over trainer rate {gap:+.0%}: {best} GPUs for the trainer predict {linear:+.0%}"
         return Proposal(split_to(view, best), words, claimed(linear, generator, trainer))
 
     def _slower(self, view: View, gpus_trainer: int) -> float:

@@ -13,7 +13,7 @@ from policies.estimators import FROM_ROWS
 from policies.knobs import KNOBS
 from simulators.plant import Bounds
 from simulators.signals import SIGNALS
-from tuner.answers import Answer
+from tuner.answers.advise import Answer
 from tuner.commands.base import Ask, material_of, read
 from tuner.errors import SourceError
 from tuner.report.answer import build

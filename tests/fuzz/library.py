@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simulators.plant import Bounds
-from tuner.answers import SCHEMA_FILE, to_json
+from tuner.answers.advise import SCHEMA_FILE, to_json
 from tuner.commands.base import Ask, material_of, read
 from tuner.frameworks.registry import FRAMEWORKS
 from tuner.report.answer import build

@@ -22,7 +22,7 @@ from policies.laws.threshold import Threshold
 from simulators.pipeline import simulate
 from simulators.plant import Setpoints
 from tests.stories.study_run import LOPSIDED, search, where
-from tuner.answers_tuned import SCHEMA_FILE
+from tuner.answers.tune import SCHEMA_FILE
 from tuner.cli import main
 from tuner.scenario_files import load
 from tuner.studies.levels import problem_of

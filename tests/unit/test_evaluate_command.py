@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tuner.answers_evaluated import SCHEMA_FILE, schema_json
+from tuner.answers.evaluate import SCHEMA_FILE, schema_json
 from tuner.cli import main
 
 Captured = pytest.CaptureFixture[str]
@@ -14,7 +14,7 @@ SHORT = ["evaluate", "--quick", "--scenarios", "sandbox-wall", "--policies", "th
 
 
 def test_the_schema_that_is_shipped_is_that_of_the_answer() -> None:
-    """When it is not: `python -m tuner.answers_evaluated > tuner/answer_schema/evaluate.schema.json`."""
+    """When it is not: `python -m tuner.answers.evaluate > tuner/answers/schema/evaluate.schema.json`."""
     assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_json()
 
 

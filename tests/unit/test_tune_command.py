@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from tuner import config
-from tuner.answers_tuned import SCHEMA_FILE, schema_json
+from tuner.answers.tune import SCHEMA_FILE, schema_json
 from tuner.cli import main
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from tests.unit.test_case_files import WHOLE
-from tuner.answers_validate import SCHEMA_FILE, schema_json
+from tuner.answers.validate import SCHEMA_FILE, schema_json
 from tuner.case_files import shipped
 from tuner.cli import main
 
@@ -22,7 +22,7 @@ def mine(tmp_path: Path) -> Path:
 
 
 def test_the_schema_that_is_shipped_is_that_of_the_answer() -> None:
-    """When it is not: `python -m tuner.answers_validate > tuner/answer_schema/validate.schema.json`."""
+    """When it is not: `python -m tuner.answers.validate > tuner/answers/schema/validate.schema.json`."""
     assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_json()
 
 

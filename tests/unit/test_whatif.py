@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tuner.answers_asked import SCHEMA_FILE, schema_json
+from tuner.answers.whatif import SCHEMA_FILE, schema_json
 from tuner.cli import main
 from tuner.commands.whatif import parsed
 from tuner.errors import ConfigError

@@ -11,8 +11,8 @@ from ruamel.yaml.error import YAMLError
 from tomlkit.exceptions import TOMLKitError
 
 from tuner.actuators.dialect import Written, flat
-from tuner.config_text import flatten, parse_block, parse_json, parse_overrides, parse_toml, parse_yaml
 from tuner.errors import ActuationError
+from tuner.parsing.configuration import flatten, parse_block, parse_json, parse_overrides, parse_toml, parse_yaml
 
 STYLES = ("hydra", "arguments", "toml", "yaml")
 SUFFIXES: Mapping[str, str] = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}

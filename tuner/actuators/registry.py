@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from tuner.actuators.base import Actuator
 from tuner.actuators.site import Site
-from tuner.config_secrets import is_secret
 from tuner.errors import ConfigError
+from tuner.parsing.secret_keys import is_secret
 
 KINDS: Mapping[str, str] = {
     "dry_run": "",

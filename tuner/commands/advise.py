@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from simulators.plant import Bounds
-from tuner.answers import Answer, to_json
+from tuner.answers.advise import Answer, to_json
 from tuner.commands.base import Ask, material_of, read, screen_for
 from tuner.errors import ConfigError
 from tuner.report.answer import Material, build

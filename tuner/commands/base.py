@@ -16,7 +16,8 @@ from policies.recommendations import advise
 from simulators.compiled import is_warm
 from simulators.cost import Shares, Spending, known_price, spending
 from simulators.plant import Bounds
-from tuner import answers, ingest
+from tuner import ingest
+from tuner.answers import advise as answers
 from tuner.errors import ConfigError
 from tuner.frameworks.registry import FRAMEWORKS, by_name
 from tuner.ingest.matching import NEUTRAL

@@ -5,7 +5,7 @@ import sys
 
 from policies.comparison import Side, compare
 from policies.estimators import estimate
-from tuner.answers import to_json
+from tuner.answers.advise import to_json
 from tuner.commands.base import Ask, read, screen_for
 from tuner.errors import ConfigError
 from tuner.report.compared import build, render

@@ -22,6 +22,7 @@ from simulators.plant import Setpoints
 from tuner.charter import Charter, decoded, rules_of
 from tuner.errors import ConfigError
 from tuner.journal import Entry, written
+from tuner.report.decided import moment
 
 SEEN = (
     ("step_s", "seconds a step", 1.0),
@@ -160,13 +161,20 @@ def _after(later: Sequence[Entry], root: str) -> Iterator[str]:
         if outcome is not None and _root(outcome.decision_id) == root:
             verdict = {True: "good", False: "bad", None: "undecided"}[outcome.good]
             gains = f"predicted {_gain(outcome.predicted)}, realised {_gain(outcome.realised)}"
-            yield f"{entry.at_s:.0f} s: judged {verdict}; {gains}"
+            yield f"{moment(entry.at_s)}: judged {verdict}; {gains}"
             return
-        stage = decision.reason.split(":", 1)[0]
+        stage = _stage(decision)
         mine = _root(decision.decision_id) == root or decision.reason.startswith(f"{root} is done")
         if mine and stage != said:
             said = stage
-            yield f"{entry.at_s:.0f} s: {_as_told(decision)}"
+            yield f"{moment(entry.at_s)}: {_as_told(decision)}"
+
+
+def _stage(decision: Decision) -> str:
+    """A leg by its words up to the colon; an ask or advice by its wish, since its figures change at every tick."""
+    if decision.action in (Action.ASK, Action.ADVISE):
+        return f"{decision.action} {decision.changes}"
+    return decision.reason.split(":", 1)[0]
 
 
 def _as_told(decision: Decision) -> str:
@@ -188,7 +196,7 @@ def _setting(settings: Setpoints) -> str:
 def render(told: Told) -> str:
     decision = told.decision
     what = "" if decision.changes is None else f" {_setting(decision.changes)}"
-    head = f"{told.ident} at {told.at_s:.0f} s: {decision.action}{what}. {decision.reason}"
+    head = f"{told.ident} at {moment(told.at_s)}: {decision.action}{what}. {decision.reason}"
     parts: list[tuple[str, Sequence[str]]] = [
         ("Seen", told.seen),
         ("What limits, by the model of that moment", told.limits),

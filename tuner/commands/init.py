@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from tuner.answers import printable
+from tuner.answers.advise import printable
 from tuner.commands.base import Ask, read
 from tuner.config.sections import REPEATED, SECTIONS
 from tuner.ingest import Reading

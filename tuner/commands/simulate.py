@@ -19,7 +19,7 @@ from simulators.event_state import Job
 from simulators.model import Prediction
 from simulators.pipeline import SimulatedPlant, simulate
 from simulators.scenario import Scenario, job_at
-from tuner.answers import to_json
+from tuner.answers.advise import to_json
 from tuner.commands.base import screen_for
 from tuner.errors import ConfigError
 from tuner.report.progress import Progress, simulated

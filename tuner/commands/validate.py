@@ -10,7 +10,7 @@ from pathlib import Path
 from simulators.compiled import is_warm
 from simulators.published import Case, Kind, Outcome
 from simulators.validation import run as answered
-from tuner.answers_validate import to_json
+from tuner.answers.validate import to_json
 from tuner.case_files import read_folder, shipped
 from tuner.commands.base import screen_for
 from tuner.errors import ConfigError

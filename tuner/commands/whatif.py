@@ -10,7 +10,7 @@ from policies.estimators import estimate
 from policies.prospects import SETTINGS, Value, prospects_of
 from policies.questions import reply
 from simulators.plant import Bounds, Setpoints
-from tuner.answers import to_json
+from tuner.answers.advise import to_json
 from tuner.commands.base import Ask, read, screen_for
 from tuner.errors import ConfigError
 from tuner.report.asked import build, render

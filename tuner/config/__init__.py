@@ -41,8 +41,8 @@ from tuner.config.sections import (
     SourceSection,
     TopologySection,
 )
-from tuner.config_text import DEEPEST_KEY, has_deep_key
 from tuner.errors import ConfigError
+from tuner.parsing.configuration import DEEPEST_KEY, has_deep_key
 
 PREFIX = "EQUIPOISE_"
 NOT_SETTINGS = frozenset({"EQUIPOISE_DEBUG"})

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from glob import glob
 from pathlib import Path
 
-from tuner.config_yaml import parse_yaml
 from tuner.errors import ConfigError, SourceError
 from tuner.feeds.http import checked_url
+from tuner.parsing.yaml_text import parse_yaml
 
 METRICS_PATH = "/metrics"
 BYTES_MAX = 1 << 20

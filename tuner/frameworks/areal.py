@@ -12,7 +12,7 @@ from math import prod
 from simulators.plant import Change, Mode, Setpoints, Topology
 from tuner.adapting import count_setting, number_setting, setting
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
-from tuner.linetools import number_in
+from tuner.parsing.lines import number_in
 from tuner.records import Item, Line, Record
 
 NAME = "areal"

@@ -6,7 +6,7 @@ Only a step line that states its time is taken: other programs print `Step N | L
 import re
 from collections.abc import Iterable, Iterator
 
-from tuner.linetools import NUMBER, fraction_in, number_in, seconds_in
+from tuner.parsing.lines import NUMBER, fraction_in, number_in, seconds_in
 from tuner.records import Item, Line, Record
 
 _STEP = re.compile(r"(?<![\w.])Step (\d{1,12}) \| ")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from simulators.plant import Change, Mode, Setpoints, Topology
 from tuner.adapting import count_setting, flag_setting
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
-from tuner.linetools import NUMBER
+from tuner.parsing.lines import NUMBER
 from tuner.records import Item, Line, Record
 
 NAME = "rlinf"

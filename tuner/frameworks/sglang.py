@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from simulators.plant import Change, Mode, Setpoints, Topology
 from tuner.adapting import count_setting, flag_setting, plain_value, quotient, spelled
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed, exported
-from tuner.linetools import NUMBER
+from tuner.parsing.lines import NUMBER
+from tuner.parsing.stamps import seconds_of_stamp
 from tuner.records import Configuration, Item, Line, Record
-from tuner.stamps import seconds_of_stamp
 
 NAME = "sglang"
 

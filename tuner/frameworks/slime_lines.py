@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from tuner.config_text import parse_dotted_lines, parse_overrides
-from tuner.linetools import dict_numbers
+from tuner.parsing.configuration import parse_dotted_lines, parse_overrides
+from tuner.parsing.lines import dict_numbers
 from tuner.records import Configuration, Item, Line, Record
 
 _DICT_LINE = re.compile(r"(?<![\w/])(perf|rollout|multi_turn|passrate|eval) (\d{1,12}): \{")

@@ -8,7 +8,7 @@ from itertools import pairwise
 from simulators.plant import Change, Mode, Setpoints, Topology
 from tuner.adapting import count_setting, number_setting, printed_numbers, spelled
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
-from tuner.linetools import NUMBER
+from tuner.parsing.lines import NUMBER
 from tuner.records import Configuration, Item, Line, Record
 
 NAME = "trl"

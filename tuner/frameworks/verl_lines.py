@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tuner.config_text import parse_block, parse_overrides
-from tuner.linetools import dict_numbers, number_in
+from tuner.parsing.configuration import parse_block, parse_overrides
+from tuner.parsing.lines import dict_numbers, number_in
 from tuner.records import Configuration, Item, Line, Record, Remark
 from tuner.remembering import Remembered
 

@@ -8,7 +8,7 @@ from policies.base import Advice, Recommendation
 from simulators.cost import Spending
 from simulators.plant import Change, Setpoints, Topology
 from simulators.snapshot import Snapshot
-from tuner import answers
+from tuner.answers import advise as answers
 from tuner.frameworks.base import KnobKey
 from tuner.version import VERSION
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from policies.prospects import Value
 from policies.questions import Reply, State
-from tuner import answers, answers_asked
+from tuner.answers import advise as answers
+from tuner.answers import whatif
 from tuner.report.answer import finite
 from tuner.report.text import Screen
 from tuner.report.words import figure
@@ -15,10 +16,10 @@ LABEL = 9
 """Columns of the word in front of each part."""
 
 
-def build(reply: Reply | None, settings: Mapping[str, Value], why_not: str) -> answers_asked.Asked:
+def build(reply: Reply | None, settings: Mapping[str, Value], why_not: str) -> whatif.Asked:
     """The JSON answer; every number finite or null."""
     if reply is None:
-        return answers_asked.Asked(
+        return whatif.Asked(
             schema_version=1,
             product_version=VERSION,
             settings=dict(settings),
@@ -38,7 +39,7 @@ def build(reply: Reply | None, settings: Mapping[str, Value], why_not: str) -> a
             residuals=[],
         )
     gain = reply.gain_frac
-    return answers_asked.Asked(
+    return whatif.Asked(
         schema_version=1,
         product_version=VERSION,
         settings=dict(reply.settings),
@@ -48,7 +49,7 @@ def build(reply: Reply | None, settings: Mapping[str, Value], why_not: str) -> a
         then=_state(reply.then),
         gain_frac=answers.Interval(low=gain.low, mean=gain.mean, high=gain.high),
         limits=[
-            answers_asked.Limiter(name=limit.name, now=limit.now, raised=limit.raised, gain_frac=limit.gain_frac)
+            whatif.Limiter(name=limit.name, now=limit.now, raised=limit.raised, gain_frac=limit.gain_frac)
             for limit in reply.limits
             if finite(limit.gain_frac) is not None
         ],
@@ -60,14 +61,14 @@ def build(reply: Reply | None, settings: Mapping[str, Value], why_not: str) -> a
         weak=list(reply.weak),
         simulated=reply.simulated,
         residuals=[
-            answers_asked.Residual(signal=signal, measured=measured, predicted=predicted)
+            whatif.Residual(signal=signal, measured=measured, predicted=predicted)
             for signal, (measured, predicted) in reply.residuals.items()
         ],
     )
 
 
-def _state(state: State) -> answers_asked.State:
-    return answers_asked.State(
+def _state(state: State) -> whatif.State:
+    return whatif.State(
         step_s=state.step_s,
         rollouts_per_s=state.rollouts_per_s,
         useful_rollouts_per_s=state.useful_rollouts_per_s,
@@ -97,7 +98,7 @@ def _told(value: Value) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else f"{value:g}"
 
 
-def render(asked: answers_asked.Asked, screen: Screen) -> str:
+def render(asked: whatif.Asked, screen: Screen) -> str:
     """Headline, now and then side by side, what limits then, and what the data leave open."""
     width = max(60, screen.columns)
     lines = [*textwrap.wrap(asked.headline, width), ""]
@@ -114,7 +115,7 @@ def render(asked: answers_asked.Asked, screen: Screen) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table(asked: answers_asked.Asked) -> Iterator[str]:
+def _table(asked: whatif.Asked) -> Iterator[str]:
     if asked.now is None or asked.then is None:
         return
     yield f"{'':{LABEL}}{'':26}{'now':>10}{'then':>10}"

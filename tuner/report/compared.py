@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from policies.comparison import Comparison, Contribution, Pair, say
-from tuner import answers
+from tuner.answers import advise as answers
 from tuner.report.answer import finite
 from tuner.report.text import Screen
 from tuner.report.words import figure

@@ -28,6 +28,16 @@ def when(at_s: float | None) -> str | None:
     return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+WALL_S = 1e9
+"""Times from here on are of the wall clock (since 2001); a simulated job counts from its own start."""
+
+
+def moment(at_s: float) -> str:
+    """When it was, as the job counts: UTC, or seconds since a simulated start."""
+    told = when(at_s) if at_s >= WALL_S else None
+    return f"{at_s:.0f} s" if told is None else told
+
+
 def sentence(decision: Decision) -> str:
     """What was decided last, with its reason."""
     wish = decision.order or decision.changes

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from simulators.scenario import Scenario
-from tuner.answers_evaluated import Answer, Demand, as_json
+from tuner.answers.evaluate import Answer, Demand, as_json
 from tuner.evaluation.scoring import LOOSE_FRAC, Figure, Row, figures_of, rows_of
 from tuner.evaluation.tasks import NOTHING, ORACLE, Run
 from tuner.report.words import figure, percent

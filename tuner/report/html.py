@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from tuner.answers import Answer
+from tuner.answers.advise import Answer
 from tuner.errors import ConfigError
 from tuner.report import words
 from tuner.report.answer import Material

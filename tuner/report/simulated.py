@@ -9,7 +9,7 @@ from policies.levers import Lever
 from simulators.pipeline import SimulatedPlant, StepLog
 from simulators.scenario import Scenario
 from simulators.signals import SIGNALS
-from tuner import simulation_answer as answer
+from tuner.answers import simulate as answer
 from tuner.report.answer import finite
 from tuner.report.text import Screen
 from tuner.report.words import figure, percent

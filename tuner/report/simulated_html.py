@@ -1,10 +1,10 @@
 """The report of a simulated job: one self-contained HTML file in the style of all our reports."""
 
+from tuner.answers.simulate import Simulated
 from tuner.report import words
 from tuner.report.html import page
 from tuner.report.simulated import Run, figure_rows, origin, told
 from tuner.report.simulated_pictures import pictures_of_run
-from tuner.simulation_answer import Simulated
 
 
 def render_simulated(answer: Simulated, run: Run) -> str:

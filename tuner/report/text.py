@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from policies.base import Phase
-from tuner.answers import Answer, Finding, Recommendation
+from tuner.answers.advise import Answer, Finding, Recommendation
 from tuner.report import words
 
 

@@ -6,9 +6,9 @@ from math import isfinite
 
 from policies.base import Interval
 from policies.settings import SPLIT
-from tuner import answers
-from tuner.answers_tuned import Comparison, Trial, TunedAnswer
-from tuner.answers_tuned import Setting as AnswerSetting
+from tuner.answers import advise as answers
+from tuner.answers.tune import Comparison, Trial, TunedAnswer
+from tuner.answers.tune import Setting as AnswerSetting
 from tuner.report.evaluated import table
 from tuner.report.progress import Progress
 from tuner.report.words import UNKNOWN, figure, percent

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from simulators.forms import FORMS
 from simulators.published import Baseline, Compared, Kind, Naive, Outcome, Relation, Summary, summarise
-from tuner import answers_validate as answers
+from tuner.answers import validate as answers
 from tuner.report.text import Screen
 from tuner.report.words import figure, percent
 from tuner.version import VERSION

@@ -1,7 +1,7 @@
 """A validation as one self-contained HTML file, in the style of the advisor's report."""
 
 from simulators.published import Kind
-from tuner.answers_validate import Validated
+from tuner.answers.validate import Validated
 from tuner.report import validated, validated_pictures
 from tuner.report.html import page
 

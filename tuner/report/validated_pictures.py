@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from simulators.published import Kind, Relation, Role
-from tuner.answers_validate import Validated, ValidatedCase, ValidatedRow
+from tuner.answers.validate import Validated, ValidatedCase, ValidatedRow
 from tuner.report.pictures import Chart, Series, lines
 from tuner.report.words import figure
 

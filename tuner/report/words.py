@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from policies import wording
 from policies.wording import HUGE
-from tuner import answers
+from tuner.answers import advise as answers
 
 UNKNOWN = "?"
 MORE = {"up": "more", "down": "fewer"}

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from tuner.config_text import flatten, parse_json, parse_scalar
 from tuner.errors import SourceError
 from tuner.messages import message_types, parse
+from tuner.parsing.configuration import flatten, parse_json, parse_scalar
 from tuner.records import Configuration, Item, Record, Remark
 from tuner.sources.base import Format, Kind, Opened
 

@@ -23,7 +23,7 @@ from simulators.cost import Shares, spending
 from simulators.plant import Change, Mode, Setpoints, Topology, TrainerResize
 from simulators.signals import SIGNALS
 from simulators.snapshot import DroppedStep, Row, Signal, Snapshot, Window, fold_rows
-from tuner.answers import Source
+from tuner.answers.advise import Source
 from tuner.frameworks.base import KnobKey
 from tuner.report.answer import Material
 

@@ -13,7 +13,7 @@ from policies.base import Finding, Interval, Rates, Severity
 from simulators.plant import Setpoints, Topology
 from simulators.snapshot import Signal
 from tests.unit.report.answers_by_hand import overlapped_material
-from tuner.answers import SCHEMA_FILE, Answer, Job, printable, schema_json, to_json
+from tuner.answers.advise import SCHEMA_FILE, Answer, Job, printable, schema_json, to_json
 from tuner.report.answer import Material, build
 
 TOP = [

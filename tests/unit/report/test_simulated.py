@@ -13,7 +13,7 @@ from simulators.pipeline import simulate
 from simulators.scenario import Event, EventKind, Scenario
 from simulators.stations import Admission, Plug
 from tests.unit.simulators.scenarios import small
-from tuner.answers import to_json
+from tuner.answers.advise import to_json
 from tuner.report.simulated import Run, build, render
 from tuner.report.simulated_html import render_simulated
 from tuner.report.simulated_pictures import pictures_of_run, thinned

@@ -7,7 +7,7 @@ import pytest
 from policies.base import Direction, DoNot, Finding, Missing, Recommendation, Severity
 from simulators.plant import Change
 from tests.unit.report.answers_by_hand import empty_material, overlapped_advice
-from tuner.answers import Interval
+from tuner.answers.advise import Interval
 from tuner.frameworks.base import KnobKey
 from tuner.report.answer import Material, build
 from tuner.report.text import NARROW, Screen, render

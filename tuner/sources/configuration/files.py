@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
-from tuner.config_text import flatten, parse_block, parse_json, parse_tokens, parse_toml, parse_yaml
+from tuner.parsing.configuration import flatten, parse_block, parse_json, parse_tokens, parse_toml, parse_yaml
 from tuner.records import Configuration, Item, Remark
 from tuner.sources.base import Format, Opened
 from tuner.sources.configuration.launch import launches, looks_like_launch

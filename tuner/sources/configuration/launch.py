@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tuner.config_text import UNKNOWN, parse_tokens
+from tuner.parsing.configuration import UNKNOWN, parse_tokens
 from tuner.records import Configuration, Item, Remark
 from tuner.sources.configuration.shell import Script, commands
 

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tuner.config_text import UNKNOWN
+from tuner.parsing.configuration import UNKNOWN
 from tuner.sources.configuration.sums import whole_number
 
 MOST_CHARS = 4 << 20

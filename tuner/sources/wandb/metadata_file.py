@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from tuner.config_text import parse_json, parse_tokens
+from tuner.parsing.configuration import parse_json, parse_tokens
 from tuner.records import Configuration, Item
 from tuner.sources.base import Format, Opened
 from tuner.sources.wandb.small import text_of, unreadable

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.config_text import flatten, parse_json, parse_tokens
 from tuner.messages import message_types, parse
+from tuner.parsing.configuration import flatten, parse_json, parse_tokens
 from tuner.records import Configuration, Item, Record, Remark
 from tuner.sources.base import Format, Opened
 from tuner.sources.wandb.blocks import HEADER, payloads

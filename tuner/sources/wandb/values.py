@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-from tuner.config_text import parse_json
+from tuner.parsing.configuration import parse_json
 
 DEEPEST = 20
 """Levels of nested keys that are followed."""

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
-from tuner.answers import Frac, Text
+from tuner.answers.advise import Frac, Text
 
 
 class _Part(BaseModel):

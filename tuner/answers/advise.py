@@ -1,7 +1,7 @@
 """The JSON answers as typed models: people script against these keys, so they are added to, never renamed.
 
 Unknown is null. NaN and infinities cannot be represented: every number is a `FiniteFloat`.
-The JSON Schema in tuner/answer_schema/ is made from `Answer` (`python -m tuner.answers`); a test compares them.
+The JSON Schema in tuner/answers/schema/ is made from `Answer` (`python -m tuner.answers.advise`); a test compares them.
 """
 
 import json
@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
 from policies.base import Direction, Severity, Verdict
 from simulators.plant import Change, Mode, TrainerResize
 
-SCHEMA_FILE = Path(__file__).parent / "answer_schema" / "advise.schema.json"
+SCHEMA_FILE = Path(__file__).parent / "schema" / "advise.schema.json"
 
 
 def printable(value: object) -> object:

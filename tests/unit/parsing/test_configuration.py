@@ -2,7 +2,7 @@
 
 import pytest
 
-from tuner.config_text import (
+from tuner.parsing.configuration import (
     flatten,
     parse_block,
     parse_call_repr,

@@ -1,4 +1,4 @@
-"""The JSON answer of `equipoise whatif`. `python -m tuner.answers_asked` makes its schema; a test compares."""
+"""The JSON answer of `equipoise whatif`. `python -m tuner.answers.whatif` makes its schema; a test compares."""
 
 import json
 import sys
@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import FiniteFloat
 
-from tuner.answers import Frac, Interval, Part, Text, Value
+from tuner.answers.advise import Frac, Interval, Part, Text, Value
 
-SCHEMA_FILE = Path(__file__).parent / "answer_schema" / "whatif.schema.json"
+SCHEMA_FILE = Path(__file__).parent / "schema" / "whatif.schema.json"
 
 
 class State(Part):

@@ -1,4 +1,4 @@
-"""The JSON answer of `equipoise evaluate`. `python -m tuner.answers_evaluated` makes its schema; a test compares."""
+"""The JSON answer of `equipoise evaluate`. `python -m tuner.answers.evaluate` makes its schema; a test compares."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from tuner.evaluation.scoring import Row
 from tuner.evaluation.tasks import Run
 
-SCHEMA_FILE = Path(__file__).parent / "answer_schema" / "evaluate.schema.json"
+SCHEMA_FILE = Path(__file__).parent / "schema" / "evaluate.schema.json"
 
 
 @dataclass(frozen=True, slots=True)

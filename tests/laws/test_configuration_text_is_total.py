@@ -5,7 +5,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.config_text import (
+from tuner.parsing.configuration import (
     flatten,
     parse_block,
     parse_call_repr,

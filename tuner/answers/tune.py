@@ -1,4 +1,4 @@
-"""The JSON answer of `equipoise tune`. `python -m tuner.answers_tuned` makes its schema; a test compares."""
+"""The JSON answer of `equipoise tune`. `python -m tuner.answers.tune` makes its schema; a test compares."""
 
 import json
 import sys
@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import FiniteFloat
 
-from tuner.answers import Frac, Interval, Part, Text, Value
+from tuner.answers.advise import Frac, Interval, Part, Text, Value
 
-SCHEMA_FILE = Path(__file__).parent / "answer_schema" / "tune.schema.json"
+SCHEMA_FILE = Path(__file__).parent / "schema" / "tune.schema.json"
 
 
 class Trial(Part):

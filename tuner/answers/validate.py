@@ -1,6 +1,6 @@
 """The JSON answer of `equipoise validate`: people script against these keys, so they are added to, never renamed.
 
-Unknown is null. The JSON Schema in tuner/answer_schema/ is made from it (`python -m tuner.answers_validate`).
+Unknown is null. The JSON Schema in tuner/answers/schema/ is made from it (`python -m tuner.answers.validate`).
 """
 
 import json
@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from simulators.published import Kind, Naive, Relation, Role
-from tuner.answers import Frac, Text
+from tuner.answers.advise import Frac, Text
 
-SCHEMA_FILE = Path(__file__).parent / "answer_schema" / "validate.schema.json"
+SCHEMA_FILE = Path(__file__).parent / "schema" / "validate.schema.json"
 
 
 class _Part(BaseModel):

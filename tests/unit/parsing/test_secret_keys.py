@@ -2,7 +2,7 @@
 
 import pytest
 
-from tuner.config_text import flatten, parse_block, parse_overrides
+from tuner.parsing.configuration import flatten, parse_block, parse_overrides
 
 SECRETS = [
     ("wandb_key", "0123456789abcdef"),

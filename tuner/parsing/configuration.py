@@ -14,9 +14,9 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time
 
-from tuner.config_repr import Plain, parse_atom, parse_call, parse_python_repr
-from tuner.config_secrets import is_secret
-from tuner.config_yaml import parse_yaml
+from tuner.parsing.python_repr import Plain, parse_atom, parse_call, parse_python_repr
+from tuner.parsing.secret_keys import is_secret
+from tuner.parsing.yaml_text import parse_yaml
 
 __all__ = [
     "UNKNOWN",

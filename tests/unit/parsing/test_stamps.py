@@ -2,7 +2,7 @@
 
 import pytest
 
-from tuner.stamps import DAY_S, seconds_of_stamp
+from tuner.parsing.stamps import DAY_S, seconds_of_stamp
 
 
 @pytest.mark.parametrize(
