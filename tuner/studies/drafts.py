@@ -6,12 +6,13 @@
 | its point is chosen, and every few seconds | a heartbeat, and what was found since |
 | it ends | everything else |
 
-And as much is read: the others only where some began or ended since. Behind it are Optuna's own storage and tables.
+And as much is read: the others only where some began or ended since (`reading`). Behind it are Optuna's own storage and
+tables.
 A worker that dies loses what it found since its heart's last beat; the trial is done again, at the same point.
 """
 
 import copy
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Container, Sequence
 from datetime import UTC, datetime
 from threading import RLock
@@ -23,7 +24,8 @@ from optuna.storages import RDBStorage
 from optuna.storages._cached_storage import _CachedStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from tuner.studies import writing
+from tuner.studies import reading, writing
+from tuner.studies.reading import local
 from tuner.studies.writing import Page
 
 IN_MEMORY = ("set_trial_param", "set_trial_user_attr", "set_trial_system_attr", "set_trial_intermediate_value")
@@ -39,9 +41,10 @@ class Drafts(_CachedStorage):
         self._draft: FrozenTrial | None = None
         self._page = Page()
         self._pen = RLock()
-        self._known: dict[int, dict[int, FrozenTrial]] = {}
+        self._known = defaultdict[int, dict[int, FrozenTrial]](dict)
         """By study and number."""
-        self._counted: dict[int, Counter[TrialState]] = {}
+        self._last: dict[int, int] = {}
+        """By study: the newest trial that was seen, and none before it was not."""
         self._looked = False
         """Since the draft began or reached a level."""
         self._ids: dict[str, int] = {}
@@ -55,23 +58,20 @@ class Drafts(_CachedStorage):
         ident, number = writing.begin(self._engine, study_id)
         draft = create_trial(state=TrialState.RUNNING)
         draft.number, draft._trial_id = number, ident
-        self._taken(study_id, draft, None)
+        self._taken(study_id, draft)
         return ident
 
-    def _taken(self, study_id: int, draft: FrozenTrial, before: TrialState | None) -> None:
-        draft.state, draft.datetime_start = TrialState.RUNNING, _local()
+    def _taken(self, study_id: int, draft: FrozenTrial) -> None:
+        draft.state, draft.datetime_start = TrialState.RUNNING, local(datetime.now(UTC))
         self._draft, self._page = draft, Page()
-        self._trial_id_to_study_id_and_number[draft._trial_id] = (study_id, draft.number)
-        self._study_id_and_number_to_trial_id[(study_id, draft.number)] = draft._trial_id
-        self._moved(study_id, draft, before)
+        self._know(study_id, [draft])
 
-    def _moved(self, study_id: int, trial: FrozenTrial, before: TrialState | None) -> None:
+    def _know(self, study_id: int, trials: Sequence[FrozenTrial]) -> None:
         """What we did ourselves need not be read again."""
-        if study_id in self._counted:
+        for trial in trials:
             self._known[study_id][trial.number] = trial
-            self._counted[study_id][trial.state] += 1
-            if before is not None:
-                self._counted[study_id][before] -= 1
+            self._trial_id_to_study_id_and_number[trial._trial_id] = (study_id, trial.number)
+            self._study_id_and_number_to_trial_id[(study_id, trial.number)] = trial._trial_id
 
     def set_trial_state_values(self, trial_id: int, state: TrialState, values: Sequence[float] | None = None) -> bool:
         if self._ours(trial_id) is not None and state.is_finished():
@@ -80,14 +80,12 @@ class Drafts(_CachedStorage):
         if state is not TrialState.RUNNING:
             return bool(super().set_trial_state_values(trial_id, state, values))
         if not writing.claim(self._engine, trial_id):
-            self._counted.clear()
             return False
         study_id, _ = self._trial_id_to_study_id_and_number[trial_id]
-        self._taken(study_id, self._backend.get_trial(trial_id), TrialState.WAITING)
+        self._taken(study_id, reading.one(self._engine, trial_id))
         return True
 
     def _end(self, trial_id: int, state: TrialState, values: Sequence[float] | None) -> None:
-        study_id, _ = self._trial_id_to_study_id_and_number[trial_id]
         with self._pen:
             draft = self._draft
             assert draft is not None
@@ -95,11 +93,9 @@ class Drafts(_CachedStorage):
                 writing.end(self._engine, trial_id, self._page, state, values)
             except UpdateFinishedTrialError:
                 self._draft, self._looked = None, False
-                self._counted.clear()
                 raise
             self._draft, self._page, self._looked = None, Page(), False
-        draft.state, draft.values, draft.datetime_complete = state, values, _local()
-        self._moved(study_id, draft, TrialState.RUNNING)
+        draft.state, draft.values, draft.datetime_complete = state, values, local(datetime.now(UTC))
 
     def record_heartbeat(self, trial_id: int) -> None:
         """With all that was found since the last one."""
@@ -156,14 +152,11 @@ class Drafts(_CachedStorage):
     def get_all_trials(
         self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
-        if self._changed(study_id):
-            self._counted.pop(study_id, None)  # should the reading fail, it is done again
-            read = super().get_all_trials(study_id, deepcopy=False)
-            self._known[study_id] = {trial.number: trial for trial in read}
-            self._counted[study_id] = Counter(trial.state for trial in read)
         known = self._known[study_id]
-        if self._draft is not None and self._draft.number in known:
-            known[self._draft.number] = self._draft
+        if not self._looked:  # a sampler asks many times; what others do between two levels is early enough at the next
+            news = reading.news(self._engine, study_id, known, self._last.get(study_id, -1), self._draft)
+            self._know(study_id, news.trials)
+            self._last[study_id], self._looked = news.last, True
         found = [known[number] for number in sorted(known)]
         chosen = found if states is None else [trial for trial in found if trial.state in states]
         return copy.deepcopy(chosen) if deepcopy else chosen
@@ -172,22 +165,8 @@ class Drafts(_CachedStorage):
         """Whoever asks next is told what is so now."""
         self._looked = False
 
-    def _changed(self, study_id: int) -> bool:
-        """A sampler asks many times; what others do between two levels is early enough at the next."""
-        known = self._counted.get(study_id)
-        if known is None or not self._looked:
-            there = writing.counts(self._engine, study_id)
-            self._looked = True
-            return there != known
-        return False
-
     def get_study_id_from_name(self, study_name: str) -> int:
         """Names are never changed."""
         if study_name not in self._ids:
             self._ids[study_name] = super().get_study_id_from_name(study_name)
         return self._ids[study_name]
-
-
-def _local() -> datetime:
-    """As Optuna's trials have it: local, and without a zone."""
-    return datetime.now(UTC).astimezone().replace(tzinfo=None)

@@ -6,7 +6,6 @@ two of them follow each other instead of refusing one.
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -96,13 +95,6 @@ def end(engine: Engine, ident: int, page: Page, state: TrialState, values: Seque
         stored = [models.TrialValueModel.value_to_stored_repr(value) for value in values or ()]
         rows = [{"trial_id": ident, "objective": i, "value": v, "value_type": t} for i, (v, t) in enumerate(stored)]
         _put(on, VALUES, "objective", rows)
-
-
-def counts(engine: Engine, study: int) -> Counter[TrialState]:
-    """How many trials there are of each state: cheap, and no trial ends anywhere without changing it."""
-    asked = select(TRIALS.c.state, func.count()).where(TRIALS.c.study_id == study).group_by(TRIALS.c.state)
-    with engine.connect() as on:
-        return Counter({row[0]: int(row[1]) for row in on.execute(asked)})
 
 
 def _utc() -> datetime:

@@ -114,6 +114,45 @@ def test_what_others_begin_and_end_is_seen(where: Where) -> None:
     assert seen[1].intermediate_values == {1: 0.4}
 
 
+def test_a_trial_of_anothers_that_began_before_ours_is_not_missed(where: Where) -> None:
+    one, other = worker(where), worker(where)
+    assert one.trials() == []
+    theirs = taken(other)
+    ours = one.storage.create_new_trial(one.study_id)
+    one.storage.set_trial_state_values(ours, TrialState.COMPLETE, [1.0])
+    assert [t.state for t in one.trials()] == [TrialState.RUNNING, TrialState.COMPLETE]
+    theirs.study.tell(theirs, 0.5)
+    assert [t.state for t in one.trials()] == [TrialState.COMPLETE] * 2
+
+
+def test_levels_that_others_have_reached_are_seen_with_whatever_else_has_moved(where: Where) -> None:
+    one, slow, quick = worker(where), worker(where), worker(where)
+    theirs = taken(slow)
+    SPACE.chosen(theirs)
+    slow.beat(theirs.number)
+    assert one.trials()[0].params == theirs.params
+    theirs.report(0.5, 1)
+    slow.beat(theirs.number)
+    taken(quick)
+    assert one.trials()[0].intermediate_values == {1: 0.5}
+
+
+def test_what_is_read_of_others_is_what_optuna_reads(where: Where) -> None:
+    ledger = worker(where)
+    ledger.begin([{"x": 7, "y": 2.0}, {"x": 1, "y": 0.5}])
+    for value in (float("inf"), 0.25):
+        trial = taken(ledger)
+        SPACE.chosen(trial)
+        trial.report(value, 1)
+        trial.set_constraint("runs", 0.0)
+        trial.set_user_attr("note", {"ratios": [0.1, None]})
+        trial.study.tell(trial, value)
+    ledger.lost(taken(ledger).number)
+    taken(ledger)
+    storage: BaseStorage = RDBStorage(where.url)
+    assert worker(where).trials() == storage.get_all_trials(storage.get_study_id_from_name("s"))
+
+
 def test_a_trial_that_was_given_to_another_worker_is_not_written_by_the_first(where: Where) -> None:
     slow, other = worker(where), worker(where)
     trial = taken(slow)
