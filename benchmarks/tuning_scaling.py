@@ -3,8 +3,9 @@
     python -m benchmarks.tuning_scaling [TRIALS]
 
 One study does the same trials with one worker and with two: points drawn at random by their number, all measured on
-the same cases. From the first trial's beginning to the last one's end, as the storage has it. The bare loops share as
-much work between two processes as one does alone; both are run before and after the studies, since machines have moods.
+the same cases, about 50 ms each. From when all workers are warm to the last trial's end, as the storage has it. The
+bare loops share as much work between two processes as one does alone, before and after each pair of studies, since
+machines have moods.
 """
 
 import multiprocessing
@@ -23,7 +24,7 @@ from tuner.studies.opening import Where
 from tuner.studies.workers import crew
 
 SCENARIO = Path(__file__).parents[1] / "tests" / "data" / "tuning" / "lopsided.toml"
-TRIALS, SEEDS = 60, 4
+TRIALS, SEEDS, PAIRS = 200, 8, 3
 ROUNDS = 60_000_000
 """Of the bare loops, together: some seconds."""
 SHARE_MIN = 0.9
@@ -57,29 +58,28 @@ def study_s(workers: int, trials: int) -> float:
     search = Search(cohorts, space, ("useful", "staleness"), trials, sampler="random")
     with tempfile.TemporaryDirectory() as folder:
         done = run(prepared(search, Where(f"sqlite:///{folder}/s.db", "s")), crew(workers)).trials()
-    begun = sorted(trial.datetime_start for trial in done if trial.datetime_start)
-    ended = max(trial.datetime_complete for trial in done if trial.datetime_complete)
-    return (
-        (ended - begun[workers]).total_seconds() * trials / (trials - workers)
-    )  # the first ones warm their children up
+    ended = sorted((t.number, t.datetime_complete) for t in done if t.datetime_complete)
+    warm = max(at for _, at in ended[:workers])  # the first trial of each also starts its child
+    after = [at for _, at in ended if at > warm]
+    return (max(after) - warm).total_seconds() * trials / len(after)
 
 
 def main(trials: int) -> None:
-    bare: list[float] = []
-    study: list[float] = []
-    for _ in range(2):
-        bare.append(bare_s(1) / bare_s(2))
+    bare, study = list[float](), list[float]()
+    for _ in range(PAIRS):
+        before = bare_s(1) / bare_s(2)
         one, two = study_s(1, trials), study_s(2, trials)
+        bare.append(mean((before, bare_s(1) / bare_s(2))))
         study.append(one / two)
         print(
-            f"{trials} trials: {one:.1f} s with one worker, {two:.1f} s with two: {one / two:.2f} times as fast",
+            f"{trials} trials of {1e3 * one / trials:.0f} ms: {one:.1f} s with one worker, {two:.1f} s with two: "
+            f"{study[-1]:.2f} times as fast; two bare busy loops {bare[-1]:.2f} times as fast as one",
             flush=True,
         )
-        bare.append(bare_s(1) / bare_s(2))
     share = mean(study) / mean(bare)
-    print(f"two bare busy loops: {', '.join(f'{x:.2f}' for x in bare)} times as fast as one")
+    each = ", ".join(f"{x / y:.2f}" for x, y in zip(study, bare, strict=True))
     said = "kept" if share >= SHARE_MIN else "NOT kept"
-    print(f"a study's speed-up is {share:.2f} of theirs; at least {SHARE_MIN:g}: {said}")
+    print(f"a study's speed-up is {share:.2f} of theirs ({each}); at least {SHARE_MIN:g}: {said}")
 
 
 if __name__ == "__main__":
