@@ -2,7 +2,10 @@
 
 import json
 import os
+import re
 import resource
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,6 +175,23 @@ def recording(tmp_path: Path) -> Path:
         encoding="utf-8",
     )
     return tmp_path / "run.jsonl"
+
+
+def test_the_overnight_command_of_the_readme_sets_the_shipped_recording_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (line,) = (line for line in text.splitlines() if line.startswith("equipoise tune"))
+    arguments = shlex.split(line, comments=True)[1:]
+    assert arguments == ["tune", "--knobs", "split,concurrency", "--from", "run.jsonl"]
+    shutil.copy(ROOT / "examples" / "run.jsonl", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert re.match(r"\+\d+(\.\d+)?% \(\d", printed), "a gain, and one that is surely above nothing"
+    found = tomllib.loads(printed[printed.index("# equipoise tune") :])["setpoints"]
+    assert found["gpus_trainer"] > 6
+    assert found["gpus_trainer"] + found["gpus_generator"] == 28
 
 
 def test_overnight_a_recording_tells_the_better_split(

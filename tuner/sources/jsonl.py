@@ -1,13 +1,17 @@
-"""JSON rows: one object a line, an array of objects, or a single object that sums a run up."""
+"""JSON rows: one object a line, an array of objects, or a single object that sums a run up.
+
+Facts of the job that stand alike in every line are its configuration, as in a table's columns.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tuner.errors import SourceError
-from tuner.records import Item, Record, Remark
+from tuner.records import Configuration, Item, Record, Remark
 from tuner.sources.base import Format, Kind, Opened
 from tuner.sources.flatten import flatten
+from tuner.sources.jobfacts import FACT_COLUMNS, fact_value
 from tuner.sources.lines import DOCUMENT_CAP_BYTES, Block, RawLine, head_text, lines_of, looks_binary, raw_lines
 from tuner.sources.packed import rows_in
 
@@ -30,6 +34,15 @@ class _Tally:
     first_broken: int = 0
     excerpt: str = ""
     last_broken: int = 0
+    facts: dict[str, str] = field(default_factory=dict)
+    varying: set[str] = field(default_factory=set)
+
+    def states(self, row: Mapping[str, object]) -> None:
+        """Remembers what the row says of the job itself."""
+        for key in FACT_COLUMNS.keys() & row.keys():
+            told = str(row[key])
+            if self.facts.setdefault(key, told) != told:
+                self.varying.add(key)
 
     def breaks(self, number: int, text: str) -> None:
         self.broken += 1
@@ -55,6 +68,7 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
         row = _object(bare)
         if row is not None:
             tally.rows += 1
+            tally.states(row)
             place = f"{opened.origin}:{raw.number}"
             yield from record_of(row, place) if tally.rows > 1 else records_of(row, place)
         elif not tally.rows and bare[0] in "[{" and not raw.cut and _opens_document(bare):
@@ -64,7 +78,16 @@ def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
             yield from _array_on_line(bare, f"{opened.origin}:{raw.number}", tally, raw)
         else:
             tally.breaks(raw.number, bare)
+    yield from _configuration(opened, tally)
     yield from _verdict(opened, tally, last)
+
+
+def _configuration(opened: Opened, tally: _Tally) -> Iterator[Configuration]:
+    """What every line says alike; what changes from line to line describes no one job."""
+    told = {FACT_COLUMNS[key]: text for key, text in tally.facts.items() if key not in tally.varying}
+    known = {f"job.{name}": value for name, text in told.items() if (value := fact_value(name, text)) is not None}
+    if known:
+        yield Configuration(known, origin=opened.origin)
 
 
 class Follow:

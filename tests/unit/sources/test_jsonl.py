@@ -6,7 +6,7 @@ from math import inf, isnan
 import pytest
 
 from tuner.errors import SourceError
-from tuner.records import Item, Record, Remark
+from tuner.records import Configuration, Item, Record, Remark
 from tuner.sources import jsonl
 from tuner.sources.base import Opened
 
@@ -147,3 +147,19 @@ def test_a_run_written_column_by_column_is_one_record_a_step(opened: Make, inden
 def test_objects_in_objects_that_count_nothing_are_one_record(opened: Make) -> None:
     (record,) = records(jsonl.read(opened('{"timing": {"step": 9.0, "gen": 6.0}, "reward": {"mean": 0.5}}\n'), ()))
     assert record.values == {"timing/step": 9.0, "timing/gen": 6.0, "reward/mean": 0.5}
+
+
+def configuration(items: Iterable[Item]) -> dict[str, object]:
+    return {name: value for item in items if isinstance(item, Configuration) for name, value in item.values.items()}
+
+
+def test_what_every_line_says_of_the_job_is_its_configuration(opened: Make) -> None:
+    lines = '{"step": 1, "gpus_trainer": 6, "overlap": true, "t": 1.5}\n{"step": 2, "gpus_trainer": 6, "t": 1.6}\n'
+    items = list(jsonl.read(opened(lines), ()))
+    assert configuration(items) == {"job.gpus_trainer": 6, "job.overlap": True}
+    assert [record.step for record in records(items)] == [1, 2]
+
+
+def test_what_changes_from_line_to_line_or_is_no_fact_describes_no_job(opened: Make) -> None:
+    lines = '{"gpus_trainer": 6, "mode": "train", "t": 1}\n{"gpus_trainer": 8, "mode": "train", "t": 2}\n'
+    assert configuration(jsonl.read(opened(lines), ())) == {}
