@@ -95,13 +95,14 @@ def test_several_objectives_have_a_front(capsys: Captured) -> None:
         (("--scenario", LOPSIDED, "--objective", "fame"), "--objective fame: unknown"),
         (("--scenario", LOPSIDED, "--objective", "moves"), "--policy NAME"),
         (("--scenario", LOPSIDED, "--trials", "0"), "--trials 0"),
+        (("--scenario", LOPSIDED, "--trial-timeout", "0"), "--trial-timeout 0"),
         (("--scenario", LOPSIDED, "--seed", "1000"), "--seed 1000"),
         (("--scenario", LOPSIDED, "--sampler", "annealing"), "--sampler annealing"),
         (("--scenario", LOPSIDED, "--policy", "none"), "no policy 'none'"),
         (("--scenario", LOPSIDED, "--policy", "nowhere.to_be:Found"), "PYTHONPATH"),
         (("--scenario", LOPSIDED, "--policy", "static"), "declares no bounds"),
         (("--scenario", LOPSIDED, "--scenario", DOUBLING), "different jobs"),
-        (("--scenario", LOPSIDED, "--storage", "sqlite:////no/such/s.db"), "cannot be opened"),
+        (("--scenario", LOPSIDED, "--storage", "sqlite:////no/such/s.db"), "there is no folder /no/such"),
         (("--from", "nothing.jsonl"), "no such file"),
         (("--from", LOPSIDED, "--hold-out", DOUBLING), "--hold-out"),
         (("--from", LOPSIDED, "--policy", "predictive", "--knobs", "split"), "either settings or a policy's"),
@@ -132,6 +133,12 @@ def test_a_law_that_hangs_costs_its_trials_only(capsys: Captured) -> None:
     assert [t["state"] for t in answer["trials"]] == ["complete", "fail"], "its defaults answer, and nothing else"
     assert answer["trials"][1]["why"] == "no answer within 6 s (--trial-timeout)"
     assert not answer["recommended"]
+
+
+def test_a_study_of_which_no_trial_comes_to_its_end_says_why(capsys: Captured) -> None:
+    wish = ("--scenario", LOPSIDED, "--trials", "1", "--seeds", "1", "--trial-timeout", "1e-6")
+    answer = tuned(capsys, *wish)
+    assert answer["verdict"].startswith("no trial came to its end (no answer within 1e-06 s (--trial-timeout)): keep")
 
 
 def test_a_law_from_outside_the_tree_is_tuned_without_a_change(capsys: Captured) -> None:

@@ -104,6 +104,8 @@ def _check(wish: Wish) -> None:
     for name, number in (("--trials", wish.trials), ("--jobs", wish.jobs), ("--seeds", wish.seeds or 1)):
         if number < 1:
             raise ConfigError(f"{name} {number}: at least 1")
+    if wish.trial_timeout_s is not None and not wish.trial_timeout_s > 0.0:
+        raise ConfigError(f"--trial-timeout {wish.trial_timeout_s:g}: must be above 0 seconds")
     if not 0 <= wish.seed < BLOCK // PER_STUDY:
         raise ConfigError(f"--seed {wish.seed}: must be from 0 to {BLOCK // PER_STUDY - 1}")
     for name in wish.objectives:

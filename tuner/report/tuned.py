@@ -1,5 +1,6 @@
 """A study's outcome in words for a terminal, as a fragment of a job file, and as data for JSON."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite
@@ -15,7 +16,7 @@ from tuner.report.words import UNKNOWN, figure, percent
 from tuner.studies.knobs import LEARNING
 from tuner.studies.objectives import OBJECTIVES
 from tuner.studies.opening import shown
-from tuner.studies.outcome import Compared, Outcome, Setting
+from tuner.studies.outcome import Compared, Outcome, Setting, Told
 from tuner.studies.space import LIMITED, PARAMETER, Value
 from tuner.studies.storage import DONE, Ledger
 from tuner.version import VERSION
@@ -45,6 +46,10 @@ def _verdict(told: Outcome) -> tuple[str, bool]:
     """One honest sentence, and whether the settings found are worth taking."""
     subject = f"the parameters of {told.policy}" if told.policy else "the settings"
     there = told.against_now
+    failed = Counter(t.why for t in told.trials if t.state == "fail" and t.why)
+    if failed and not _finished(told):
+        ((why, _),) = failed.most_common(1)
+        return f"no trial came to its end ({why}): keep {subject} in force", False
     if told.best is None or there is None:
         return f"no trial kept all bounds: keep {subject} in force", False
     if not any(s.value != s.now for s in told.settings):
@@ -146,15 +151,19 @@ def front_head(o: Outcome) -> tuple[str, ...]:
 
 
 def front_rows(o: Outcome) -> list[tuple[str, ...]]:
-    ordered = sorted(o.front, key=lambda t: t.values)
     return [
         (
             str(t.number),
             *(told_value(name, v) for name, v in zip(o.objectives, t.values, strict=True)),
             *(written(t.point.get(d.name)) for d in o.space),
         )
-        for t in ordered
+        for t in ordered_front(o)
     ]
+
+
+def ordered_front(o: Outcome) -> list[Told]:
+    """The best by the first objective first."""
+    return sorted(o.front, key=lambda t: t.values, reverse=OBJECTIVES[o.objectives[0]].better == "maximize")
 
 
 def told_value(name: str, value: float) -> str:

@@ -92,7 +92,7 @@ def _history(o: Outcome) -> Picture | None:
 
 def _front(o: Outcome) -> Picture | None:
     trials = _shown(o)
-    if len(o.objectives) < 2 or len(trials) < 2:
+    if len(o.objectives) < 2 or len(trials) < 2 or not o.front:
         return None
     front = {t.number for t in o.front}
     dots = tuple(
@@ -106,12 +106,18 @@ def _front(o: Outcome) -> Picture | None:
         for n in (first, second)
     ]
     cloud = Cloud("front", "Pareto front", first, second, dots, line, first in GAINS, second in GAINS)
-    rows = tuple(
-        (str(t.number), told_value(first, t.values[0]), told_value(second, t.values[1]))
-        for t in sorted(o.front, key=lambda t: t.values)
-    )
+    rows = tuple(_end(o, i) for i in (0, 1))
     note = f"{titles[0]} against {titles[1]}; orange: nothing is better in both."
-    return _picture(cloud, "Pareto front", note, Table(("trial", first, second), rows))
+    return _picture(cloud, "Pareto front", note, Table((f"{len(front)} on it", first, second), rows))
+
+
+def _end(o: Outcome, by: int) -> tuple[str, str, str]:
+    """The trial of the front that is best by one of the first two objectives."""
+    name = o.objectives[by]
+    most = OBJECTIVES[name].better == "maximize"
+    best = (max if most else min)(o.front, key=lambda t: t.values[by])
+    first, second = (told_value(n, v) for n, v in zip(o.objectives[:2], best.values[:2], strict=True))
+    return f"{'most' if most else 'least'} {name}", first, second
 
 
 def _slice(o: Outcome, d: Dimension) -> Picture | None:

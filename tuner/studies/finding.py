@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
+from random import Random
 from typing import Any
 
 from tuner.errors import ConfigError
@@ -65,13 +66,30 @@ def prepared(search: Search, where: Where, workers: int = 1) -> Job:
     basis = _basis(ledger, problem, workers, created)
     problem = telling(problem, basis)
     told = liked(problem, basis, search.trials)
+    points = [search.space.now(), *before, *told.first]
+    points += _all(search) if sampler == "all" else []
     if created:
-        points = [search.space.now(), *before, *told.first]
-        ledger.begin([point for i, point in enumerate(points) if point not in points[:i]][: search.trials])
+        ledger.begin(_distinct(points)[: search.trials])
         ledger.put(READY, True)
     _await(ledger, READY)
+    trials = search.trials
+    if sampler == "all":
+        if not created:  # perhaps begun with fewer trials than the lattice has points
+            ledger.begin([point for point in _distinct(points) if point not in ledger.points()][: ledger.left(trials)])
+        trials -= ledger.left(trials)
     chooser = replace(chooser, levels=len(problem.levels), worth=told.worth)
-    return Job(where, chooser, problem, basis, search.timeout_s, search.trials)
+    return Job(where, chooser, problem, basis, search.timeout_s, trials)
+
+
+def _all(search: Search) -> list[Point]:
+    """The whole lattice, in an order that has nothing to do with it: a study may be stopped before its end."""
+    found = list(search.space.points())
+    Random(search.seed).shuffle(found)
+    return found
+
+
+def _distinct(points: Sequence[Point]) -> list[Point]:
+    return list({tuple(sorted(point.items())): point for point in points}.values())
 
 
 def _await(ledger: Ledger, key: str) -> Any:

@@ -1,17 +1,19 @@
 """Opening a study's storage: SQLite or PostgreSQL by URL, every call patient, every complaint one sentence."""
 
+import os
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import getmembers, ismethod
+from pathlib import Path
 from typing import Any
 
 from optuna.exceptions import OptunaError, StorageInternalError
 from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
 from sqlalchemy import event
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from tuner.errors import ConfigError, SourceError
@@ -57,16 +59,13 @@ CALLS -= set(IN_MEMORY)
 
 def opened(where: Where) -> Drafts:
     """The storage behind a URL, or a ConfigError saying what is wrong with it."""
+    _check(where.url)
     url = where.url.replace("postgresql://", "postgresql+psycopg://", 1).replace(
         "postgres://", "postgresql+psycopg://", 1
     )
     sqlite = url.startswith("sqlite")
     try:
         backend = _made(where, url, {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True})
-    except (ArgumentError, NoSuchModuleError):
-        raise ConfigError(
-            f"--storage {shown(where.url)}: write sqlite:///FILE or postgresql://USER@HOST/NAME"
-        ) from None
     except ImportError as error:
         raise ConfigError(f"--storage {shown(where.url)}: {error}; pip install 'equipoise[postgres]'") from None
     except (OptunaError, SQLAlchemyError, OSError) as error:
@@ -75,6 +74,21 @@ def opened(where: Where) -> Drafts:
         event.listen(backend.engine, "connect", _swift)
         backend.engine.dispose()
     return _patient(Drafts(backend), where.patience_s)
+
+
+def _check(url: str) -> None:
+    """Says before any library does what is wrong with a URL, or with the place that it names."""
+    if not url.startswith(("sqlite:///", "postgresql://", "postgres://")):
+        raise ConfigError(f"--storage {shown(url)}: write sqlite:///FILE or postgresql://USER@HOST/NAME")
+    if url.startswith("sqlite:///"):
+        file = Path(url.removeprefix("sqlite:///"))
+        if not file.parent.is_dir():
+            raise ConfigError(
+                f"--storage {url}: there is no folder {file.parent}; make it first: mkdir -p {file.parent}"
+            )
+        closed = next((p for p in (file.parent, file) if p.exists() and not os.access(p, os.W_OK)), None)
+        if closed is not None:
+            raise ConfigError(f"--storage {url}: {closed} may not be written; name a file in a folder that may")
 
 
 def _made(where: Where, url: str, kwargs: dict[str, Any]) -> RDBStorage:

@@ -2,7 +2,7 @@
 
 | the space | budget | sampler | because |
 |---|---|---|---|
-| a lattice of no more points than trials | any | `all` | every point is asked once: no chance in it |
+| a lattice of no more points than trials | any | `all` | every point waits from the beginning, to be asked once |
 | anything, one objective | any | `tpe` | takes lattices, choices, conditions, constraints, pruned trials as they are |
 | anything, several objectives | < 500 | `tpe` | NSGA-II needs some ten generations of 50 to beat chance |
 | anything, several objectives | >= 500 | `nsga` | keeps a spread front, at no cost that grows with the trials |
@@ -21,9 +21,9 @@ from importlib.util import find_spec
 from typing import Any
 
 import optuna
-from optuna.distributions import BaseDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.pruners import BasePruner, NopPruner
-from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GPSampler, NSGAIISampler, RandomSampler
+from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, NSGAIISampler, RandomSampler
 from optuna.samplers import TPESampler as Tpe
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
@@ -31,7 +31,7 @@ from optuna.trial import FrozenTrial, TrialState
 from simulators.signals import TINY
 from simulators.streams import seed_key
 from tuner.errors import ConfigError
-from tuner.studies.space import Point, Space
+from tuner.studies.space import Dimension, Point, Space
 
 FACTOR, POLICY_FACTOR = 3, 4
 """One of so many simulated points of a level goes on to the next: settings that stand still, and policies, whose last
@@ -97,16 +97,19 @@ class Fresh(BaseSampler):
         self._inner, self._space, self._worth = inner, space, worth
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return self._inner.infer_relative_search_space(study, trial)
+        return {d.name: _distribution(d) for d in self._space.dimensions}
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         found: dict[str, Any] = self._inner.sample_relative(study, trial, search_space)
         names = [d.name for d in self._space.dimensions]
+        for name in names:  # before it has seen enough, a sampler draws coordinate by coordinate
+            if name not in found:
+                found[name] = self._inner.sample_independent(study, trial, name, search_space[name])
         tried = {tuple(map(t.params.get, names)) for t in study.get_trials(deepcopy=False) if t.number != trial.number}
         as_it_is = tuple(map(found.get, names)) not in tried and (not self._worth or found in self._worth)
-        if len(found) < len(names) or as_it_is:
+        if as_it_is:
             return found
         for points in (self._worth, self._space.points()):
             fresh = [point for point in points if tuple(map(point.get, names)) not in tried]
@@ -137,9 +140,18 @@ class Fresh(BaseSampler):
         self._inner.after_trial(study, trial, state, values)
 
 
+def _distribution(d: Dimension) -> BaseDistribution:
+    """As Optuna has a coordinate of a lattice."""
+    if d.choices:
+        return CategoricalDistribution(d.choices)
+    if d.whole:
+        return IntDistribution(int(d.low), int(d.high), d.log, int(d.step or 1))
+    return FloatDistribution(d.low, d.high, d.log, d.step)
+
+
 SAMPLERS: Mapping[str, Callable[[Space, int], BaseSampler]] = {
     "tpe": _tpe,
-    "all": lambda space, seed: BruteForceSampler(seed=seed),
+    "all": lambda space, seed: RandomSampler(seed=seed),  # it is not asked: all points wait (tuner/studies/finding.py)
     "nsga": lambda space, seed: NSGAIISampler(seed=seed),
     "random": lambda space, seed: RandomSampler(seed=seed),
     "cmaes": lambda space, seed: CmaEsSampler(seed=seed),

@@ -88,15 +88,24 @@ class Space:
         return any(d.only_if is not None for d in self.dimensions)
 
     def points(self) -> Iterator[Point]:
-        """Every point of a lattice without conditions."""
+        """Every point of a lattice, once; a coordinate whose condition is not met is left out."""
         names = [d.name for d in self.dimensions]
-        return (dict(zip(names, values, strict=True)) for values in product(*(d.values for d in self.dimensions)))
+        seen: set[tuple[tuple[str, Value], ...]] = set()
+        for values in product(*(d.values for d in self.dimensions)):
+            whole = dict(zip(names, values, strict=True))
+            point = {d.name: whole[d.name] for d in self.dimensions if self._asks(d, whole)}
+            if not self.conditional or tuple(point.items()) not in seen:
+                seen.add(tuple(point.items()))
+                yield point
+
+    def _asks(self, d: Dimension, point: Point) -> bool:
+        return d.only_if is None or point.get(d.only_if[0]) == d.only_if[1]
 
     def chosen(self, ask: Suggest) -> Point:
         """A point, coordinate by coordinate; those whose condition is not met are left out."""
         point: dict[str, Value] = {}
         for d in self.dimensions:
-            if d.only_if is None or point.get(d.only_if[0]) == d.only_if[1]:
+            if self._asks(d, point):
                 point[d.name] = _asked(d, ask)
         return point
 
@@ -104,7 +113,7 @@ class Space:
         """The point in force; a coordinate that has no value today is left out."""
         point: dict[str, Value] = {}
         for d in self.dimensions:
-            if d.now is not None and (d.only_if is None or point.get(d.only_if[0]) == d.only_if[1]):
+            if d.now is not None and self._asks(d, point):
                 point[d.name] = d.now
         return point
 

@@ -139,11 +139,19 @@ class Ledger:
         ident = self.storage.create_new_trial(self.study_id)
         return optuna.trial.Trial(self.study(self.storage.get_trial_number_from_id(ident)), ident)
 
+    def points(self) -> list[Point]:
+        """What was tried, or waits to be."""
+        return [{**t.system_attrs.get("fixed_params", {}), **t.params} for t in self.trials()]
+
+    def left(self, trials: int) -> int:
+        """Of so many trials, those that nobody has begun and that do not wait."""
+        return max(0, trials - len(_begun(self.trials())))
+
     def under_way(self, trials: int) -> int:
         """Trials that wait, run, or are still to be begun."""
         there = self.trials()
         open_ = sum(t.state in (TrialState.WAITING, TrialState.RUNNING) for t in there)
-        return open_ + max(0, trials - len(_begun(there)))
+        return open_ + self.left(trials)
 
     def _claimed(self, number: int) -> bool:
         try:

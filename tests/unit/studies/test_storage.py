@@ -1,5 +1,6 @@
 """A study in its storage: slots are handed out once, come back once, and another study is never joined."""
 
+import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -129,7 +130,8 @@ def test_the_best_of_an_earlier_study_is_begun_from(ledger: Ledger, where: Where
     [
         ("nonsense", "sqlite:///FILE"),
         ("oracles://x/y", "sqlite:///FILE"),
-        ("sqlite:////no/such/folder/s.db", "cannot be opened"),
+        ("mysql://ann@db/studies", "sqlite:///FILE"),
+        ("sqlite:////no/such/folder/s.db", "there is no folder /no/such/folder; make it first"),
         ("postgresql://nobody:secret@127.0.0.1:9/none", "cannot be opened"),
     ],
 )
@@ -138,6 +140,13 @@ def test_a_storage_that_cannot_be_opened_is_one_sentence_without_a_password(url:
         opened(Where(url, "s"))
     assert "secret" not in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_file_that_may_not_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "s.db").touch(mode=0o444)
+    with pytest.raises(ConfigError, match="may not be written"):
+        opened(Where(f"sqlite:///{tmp_path}/s.db", "s"))
 
 
 def test_a_database_that_stays_away_is_one_sentence_that_says_how_to_go_on(where: Where) -> None:
