@@ -14,7 +14,7 @@ from tuner.studies.cases import of_stories
 from tuner.studies.finding import Search, prepared, run
 from tuner.studies.knobs import KNOBS, JobFacts, space_of
 from tuner.studies.opening import Where
-from tuner.studies.space import 1.0ED
+from tuner.studies.space import LIMITED
 from tuner.studies.storage import DONE
 
 pytestmark = pytest.mark.slow
@@ -64,22 +64,25 @@ def test_a_limit_has_a_size_only_where_there_is_one(tmp_path: Path) -> None:
     scenario = job()
     free = replace(scenario, setpoints=replace(scenario.setpoints, max_in_flight=None))
     trials = studied(free, ["concurrency"], 8, tmp_path)
-    assert {t.params[1.0ED] for t in trials} == {True, False}
-    assert all(("max_in_flight" in t.params) == t.params[1.0ED] for t in trials)
+    assert {t.params[LIMITED] for t in trials} == {True, False}
+    assert all(("max_in_flight" in t.params) == t.params[LIMITED] for t in trials)
 
 
 def test_a_broken_bound_is_a_constraint_and_leaves_the_values_as_measured(tmp_path: Path) -> None:
-    free, found = job(), dict[str, dict[object, FrozenTrial]]()
-    for name, most in (("free", None), ("bounded", 1.0)):
+    lopsided = load(str(LOPSIDED)).scenario
+    rare = replace(lopsided, setpoints=replace(lopsided.setpoints, sync_interval=4), horizon=Horizon(steps=12))
+    found: list[dict[object, FrozenTrial]] = []
+    limit: float | None = None
+    for name in ("free", "bounded"):
         (tmp_path / name).mkdir()
-        story = replace(free, bounds=replace(free.bounds, staleness_max=most))
-        story = replace(story, setpoints=replace(story.setpoints, staleness_bound=1, sync_interval=4))
-        found[name] = {t.params["sync_interval"]: t for t in studied(story, ["sync"], 8, tmp_path / name)}
-    stale = {at: t for at, t in found["free"].items() if t.values[1] > 1.0}
-    assert stale, "every version published: older than the bound"
-    for at, trial in found["bounded"].items():
-        assert (trial.constraints.get("staleness", 0.0) > 0.0) == (at in stale)
-        assert trial.values == found["free"][at].values
+        story = replace(rare, bounds=replace(rare.bounds, staleness_max=limit))
+        found.append({t.params["sync_interval"]: t for t in studied(story, ["sync"], 8, tmp_path / name)})
+        limit = (found[0][4].values[1] + found[0][1].values[1]) / 2.0
+    free, bounded = found
+    assert free[1].values[1] > limit > free[4].values[1], "what publishes every version has older rollouts"
+    for interval, trial in bounded.items():
+        assert (trial.constraints.get("staleness", 0.0) > 0.0) == (free[interval].values[1] > limit)
+        assert trial.values == free[interval].values
 
 
 @pytest.mark.parametrize("first", [5, 8])
