@@ -138,7 +138,7 @@ def test_a_law_that_hangs_costs_its_trials_only(capsys: Captured) -> None:
 def test_a_study_of_which_no_trial_comes_to_its_end_says_why(capsys: Captured) -> None:
     wish = ("--scenario", LOPSIDED, "--trials", "1", "--seeds", "1", "--trial-timeout", "1e-6")
     answer = tuned(capsys, *wish)
-    assert answer["verdict"].startswith("no trial came to its end (no answer within 1e-06 s (--trial-timeout)): keep")
+    assert answer["headline"].startswith("No trial came to its end (no answer within 1e-06 s (--trial-timeout)): keep")
 
 
 def test_a_law_from_outside_the_tree_is_tuned_without_a_change(capsys: Captured) -> None:
