@@ -16,8 +16,8 @@ from typing import Any
 
 import simpy
 
-TRANSACTIONS = 9
-"""Of a trial of two levels, counted on SQLite where others end between any two looks (docs/tuning.md)."""
+TRANSACTIONS = 6
+"""Of a trial of three levels, counted on SQLite where others end between any two looks (docs/tuning.md)."""
 WORKERS = (10, 100, 1000)
 TRIAL_S = (1.0, 10.0, 30.0)
 WARM_UP = 3.0

@@ -15,7 +15,7 @@ from tuner.studies.cases import Case, Cohorts
 from tuner.studies.favourites import earlier, liked
 from tuner.studies.levels import problem_of, telling
 from tuner.studies.objectives import OBJECTIVES, Measured
-from tuner.studies.opening import GRACE_S, Where, opened
+from tuner.studies.opening import GRACE_S, Where, joined, opened
 from tuner.studies.samplers import checked, quiet, usual
 from tuner.studies.space import Point, Space
 from tuner.studies.storage import BASIS, READY, Chooser, Ledger, begun
@@ -170,4 +170,4 @@ def mapped(of: Callable[[Any], Any], asked: Sequence[Any], workers: int) -> list
 def run(job: Job, crew: Crew = work, tell: Tell | None = None) -> Ledger:
     """Lets the crew work until the study is done."""
     crew(job, tell)
-    return Ledger(opened(job.where), job.where.study, job.chooser)
+    return Ledger(joined(job.where), job.where.study, job.chooser)

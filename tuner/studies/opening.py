@@ -38,6 +38,10 @@ class Where:
     patience_s: float = PATIENCE_S
 
 
+class UnreachableError(ConfigError):
+    """No database answers there, or not now."""
+
+
 def _patient(storage: Drafts, patience_s: float) -> Drafts:
     """The same storage, every call of which waits for a database that is gone for a while."""
     again = retry(
@@ -69,11 +73,23 @@ def opened(where: Where) -> Drafts:
     except ImportError as error:
         raise ConfigError(f"--storage {shown(where.url)}: {error}; pip install 'equipoise[postgres]'") from None
     except (OptunaError, SQLAlchemyError, OSError) as error:
-        raise ConfigError(f"--storage {shown(where.url)}: cannot be opened: {first_line(error)}") from None
+        raise UnreachableError(f"--storage {shown(where.url)}: cannot be opened: {first_line(error)}") from None
     if sqlite:
         event.listen(backend.engine, "connect", _swift)
         backend.engine.dispose()
     return _patient(Drafts(backend), where.patience_s)
+
+
+def joined(where: Where) -> Drafts:
+    """The storage of a study that was there a moment ago: a database that is gone for a while is waited for."""
+    again = retry(
+        retry=retry_if_exception_type(UnreachableError),
+        stop=stop_after_delay(where.patience_s),
+        wait=wait_exponential(multiplier=0.1, max=5.0),
+        reraise=True,
+    )
+    found: Drafts = again(opened)(where)
+    return found
 
 
 def _check(url: str) -> None:

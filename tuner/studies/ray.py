@@ -16,7 +16,7 @@ import optuna
 import ray
 
 from tuner.errors import ConfigError, TunerError
-from tuner.studies.opening import opened
+from tuner.studies.opening import joined
 from tuner.studies.samplers import quiet
 from tuner.studies.storage import Ledger
 from tuner.studies.workers import POLL_S, Job, Tell, WorkersLostError, work
@@ -87,7 +87,7 @@ def _demand_shared(job: Job) -> None:
 
 def _watched(job: Job, tell: Tell | None) -> None:
     """Keeps as many workers going as the cluster has CPUs, until the study is done."""
-    ledger = Ledger(opened(job.where), job.where.study, job.chooser)
+    ledger = Ledger(joined(job.where), job.where.study, job.chooser)
     cluster: Any = ray
     remote = ray.remote(num_cpus=1, max_retries=0)(_member).options(scheduling_strategy="SPREAD")
     shared, ours = ray.put(job), versions()

@@ -18,7 +18,7 @@ from optuna.trial import Trial, TrialState
 from tuner.errors import TunerError
 from tuner.studies.apart import Apart, TrialFailed
 from tuner.studies.objectives import Measured, excess_of, ratios, values_of
-from tuner.studies.opening import Where, opened
+from tuner.studies.opening import Where, joined
 from tuner.studies.samplers import quiet, resource
 from tuner.studies.space import Point
 from tuner.studies.storage import WHY, Chooser, Ledger
@@ -61,7 +61,7 @@ Leave = Callable[[], bool]
 def work(job: Job, tell: Tell | None = None, leave: Leave | None = None) -> None:
     """Works until no slot waits and none is under way elsewhere."""
     quiet()
-    ledger = Ledger(opened(job.where), job.where.study, job.chooser)
+    ledger = Ledger(joined(job.where), job.where.study, job.chooser)
     heard_s = 0.0
     with Apart(job.problem, job.basis.marks, job.timeout_s) as apart, Heart(ledger, job.where.heartbeat_s) as heart:
         while leave is None or not leave():
@@ -203,7 +203,7 @@ def crew(count: int) -> Callable[[Job, Tell | None], None]:
 
     def together(job: Job, tell: Tell | None) -> None:
         quiet()
-        ledger = Ledger(opened(job.where), job.where.study, job.chooser)
+        ledger = Ledger(joined(job.where), job.where.study, job.chooser)
         members = [_started(job) for _ in range(count)]
         spare = RESPAWNS * count
         try:

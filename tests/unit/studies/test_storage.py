@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from optuna.trial import TrialState
 
 from tuner.errors import ConfigError, SourceError
 from tuner.studies.favourites import earlier
-from tuner.studies.opening import Where, first_line, opened, shown, speaking
+from tuner.studies.opening import Where, first_line, joined, opened, shown, speaking
 from tuner.studies.samplers import checked, quiet, usual
 from tuner.studies.space import Dimension, Space
 from tuner.studies.storage import Chooser, Ledger, begun
@@ -159,6 +160,17 @@ def test_a_database_that_stays_away_is_one_sentence_that_says_how_to_go_on(where
     with pytest.raises(SourceError, match=says) as raised, speaking(short):
         ledger.trials()
     assert "\n" not in str(raised.value)
+
+
+def test_a_worker_that_starts_while_the_database_is_gone_waits_for_it(tmp_path: Path) -> None:
+    where = Where(f"sqlite:///{tmp_path}/s.db", "s")
+    (tmp_path / "s.db").mkdir()
+    with pytest.raises(ConfigError, match="cannot be opened"):
+        opened(where)
+    with pytest.raises(ConfigError, match="cannot be opened"):
+        joined(replace(where, patience_s=0.3))
+    threading.Timer(1.0, (tmp_path / "s.db").rmdir).start()
+    assert joined(where).get_all_studies() == []
 
 
 def test_a_password_is_never_shown() -> None:
