@@ -110,14 +110,14 @@ N = _names(
     " box_head box_tail boxes_waiting judge_head judge_tail judges_waiting again_head again_tail agains"
     " wide owed hold_again draining rolling_at roll_again planned opened_since_sync round round_opened judging"
     " boxes_live boxes_starting boxes_started boxes_failed boxes_leaked preempted prefilled_tokens prefix_tokens"
-    " trained_resumed order_head order_seen order_tail in_line",
+    " trained_resumed order_head order_seen order_tail in_line lost_running",
 )
 X = _names(
     "X",
     "now trainer_at next_start"
     # cumulative seconds and areas under counts
     " area_in_flight area_resident area_outside area_queued area_ring training_s sync_s decoded_tokens context_area"
-    " engine_busy_s rollout_s stint_s group_s queue_age_s ring_s resident_s outside_s queued_s box_wait_s"
+    " engine_busy_s rollout_s trained_rollout_s stint_s group_s queue_age_s ring_s resident_s outside_s queued_s box_wait_s"
     " tenant_tokens",
 )
 # An engine, a rollout and a group are a cache line each: what most events touch, in 8-byte and in 4-byte columns of the
@@ -133,7 +133,7 @@ RW = _names("RW", "state flags cached before link")
 TW = _names("TW", "began tax box")
 G = _names("G", "id size started done solved tokens response kept prompt_tokens target")
 H = _names("H", "solve_rate factor score", 5)
-M = _names("M", "opened ready")
+M = _names("M", "opened ready spent")
 GW = _names("GW", "round state resumed place")
 Q = _names("Q", "head tail queued busy rollouts")
 L = _names("L", "mean location own_sigma shared_sigma root_shared root_own")
@@ -158,6 +158,8 @@ REMOVED = 1 << 30
 ATTEMPT_STEP = 1 << 20
 """Added to a member's number for the draws of each further attempt."""
 MOST_ATTEMPTS = 1000
+MOST_LOST_RUNNING = 4_000_000
+"""Attempts lost with no rollout finished in between (seconds of computing, hours of any job): none ever will."""
 THRASH = 1000
 """Preemptions per finished turn at which a job counts as thrashing."""
 ROUNDS = 4096
@@ -166,7 +168,7 @@ DISPATCHED, TURN_END, RETURNED, GROUP_READY, TRAIN_START, TRAIN_END = range(6)
 """Kinds of a trace row: (time, kind, group, member or count, engine)."""
 DONE, GROW = range(2)
 """Why the compiled engine came back."""
-RUNNING, NO_EVENT, STARVED, NO_ROOM, CONTEXT_TOO_LONG, THRASHING, ALWAYS_FAILS = range(7)
+RUNNING, NO_EVENT, STARVED, NO_ROOM, CONTEXT_TOO_LONG, THRASHING, ALWAYS_FAILS, NONE_FINISHES = range(8)
 """Why a job stopped."""
 LAST_CURABLE = NO_ROOM
 """Up to here other knobs may bring a job on again."""
@@ -1478,6 +1480,9 @@ def anew(s, r):
     s.rollouts[r, R.draw] += ATTEMPT_STEP
     if s.rollouts[r, R.draw] // ATTEMPT_STEP > MOST_ATTEMPTS:
         s.n[N.stopped] = ALWAYS_FAILS
+    s.n[N.lost_running] += 1
+    if s.n[N.lost_running] > MOST_LOST_RUNNING:
+        s.n[N.stopped] = NONE_FINISHES
     s.rollouts[r, R.turn] = -1
     s.rollouts_wide[r, RW.cached] = 0
     s.rollouts_wide[r, RW.state] = PAUSED
@@ -1569,7 +1574,8 @@ def open_group(s, wide):
     if s.laws[RESPONSE_LAW, L.root_shared] > 0.0:
         score = normal_quantile(uniform(key, SHARED_LENGTH, gid, 0, 0))
         factor = exp(s.laws[RESPONSE_LAW, L.shared_sigma] * score)
-    s.traits[g, H.score], s.traits[g, H.factor], s.marks[g, M.opened] = score, factor, s.x[X.now]
+    s.traits[g, H.score], s.traits[g, H.factor] = score, factor
+    s.marks[g, M.opened], s.marks[g, M.spent] = s.x[X.now], 0.0
     share = uniform(key, SOLVE_RATE, gid, 0, 0)
     if wide is not None:
         share = open_wide(s, g, score, share)
@@ -1812,6 +1818,7 @@ def finish_rollout(s, e, r, wide):
     s.n[N.spanned] += s.n[N.version] - s.rollouts[r, R.version]
     if wide is not None:
         release_box(s, r)
+        s.n[N.lost_running] = 0
         s.members[g, s.rollouts[r, R.member]] = -1
         s.groups_wide[g, GW.resumed] += int(s.rollouts_wide[r, RW.flags] & RESUMED != 0)
     if wide is not None and s.rollouts_wide[r, RW.flags] & PRUNED:
@@ -1822,6 +1829,7 @@ def finish_rollout(s, e, r, wide):
         row[G.response] += response
         row[G.tokens] += s.rollouts[r, R.context]
         row[G.kept] += 1
+        s.marks[g, M.spent] += seconds
         s.n[N.waiting] += 1
     s.n[N.in_flight] -= 1
     s.x[X.stint_s] += now - s.times[r, T.dispatched]
@@ -2090,6 +2098,7 @@ def start_training(s, wide):
         s.n[N.trained] += row[G.kept]
         s.n[N.trained_groups] += 1
         s.n[N.trained_response] += row[G.response]
+        s.x[X.trained_rollout_s] += s.marks[g, M.spent]
         s.n[N.trained_solved] += row[G.solved]
         if 0 < row[G.solved] < row[G.kept]:
             s.n[N.useful] += row[G.kept]

@@ -7,7 +7,7 @@ from itertools import pairwise
 from simulators.event_state import Job
 from simulators.fields import LARGEST, range_of
 from simulators.plant import Mode, Setpoints, Topology
-from simulators.stations import Engine, Plug, Stations
+from simulators.stations import Engine, Plug, Stations, SyncMode
 from simulators.workload import Lengths, TurnLaw, Workload
 
 
@@ -23,7 +23,12 @@ class Fault:
 def job_faults(job: Job) -> list[Fault]:
     """Everything that is impossible in a job; empty for one that can be simulated."""
     ranges = [fault for part, record in _parts(job) for fault in range_faults(part, record)]
-    return ranges or [*setting_faults(job.topology, job.setpoints), *_workload(job.workload), *_stations(job)]
+    return ranges or [
+        *setting_faults(job.topology, job.setpoints),
+        *_unheard(job),
+        *_workload(job.workload),
+        *_stations(job),
+    ]
 
 
 def _parts(job: Job) -> Iterator[tuple[str, object]]:
@@ -136,6 +141,25 @@ def _trainer(topology: Topology, knobs: Setpoints) -> Iterator[Fault]:
         yield Fault("setpoints.gpus_trainer", size, f"and the generator use {used} of topology.gpus_total={total} GPUs")
 
 
+SPLIT_KNOBS = ("gpus_trainer", "gpus_generator", "gpus_prefill", "gpus_decode")
+"""What divides GPUs between the sides: nothing to a serial job."""
+
+
+def _unheard(job: Job) -> Iterator[Fault]:
+    """Knobs that another key decides: one that says otherwise would be passed over without a word."""
+    topology, knobs, mode = job.topology, job.setpoints, job.stations.sync.mode
+    for name in SPLIT_KNOBS if topology.mode is Mode.SERIAL else ():
+        gpus = getattr(knobs, name)
+        if gpus not in (None, topology.gpus_total):
+            why = f"means nothing to topology.mode = serial, where both sides use gpus_total={topology.gpus_total}"
+            yield Fault(f"setpoints.{name}", gpus, f"{why}: leave it out, or make the mode overlapped")
+    stated = knobs.in_flight_update
+    if stated is not None and stated is not (mode is SyncMode.IN_FLIGHT):
+        wanted = "in-flight" if stated else "drain or abort"
+        why = f"contradicts stations.sync.mode = {mode}, which is what is simulated"
+        yield Fault("setpoints.in_flight_update", stated, f"{why}: make that {wanted}, or leave this out")
+
+
 def _workload(workload: Workload) -> Iterator[Fault]:
     named = (("prompt", workload.prompt), ("response", workload.response), ("tool_tokens", workload.tool_tokens))
     for name, lengths in named:
@@ -192,6 +216,9 @@ def _stations(job: Job) -> Iterator[Fault]:
     elif stations.prefill is not None and (knobs.gpus_prefill or 0) < stations.prefill.gpus_per_engine:
         size = stations.prefill.gpus_per_engine
         yield Fault("setpoints.gpus_prefill", knobs.gpus_prefill, f"must hold one prefill engine of {size} GPUs")
+    boxes = stations.sandboxes
+    if boxes is not None and boxes.failure_frac >= 1.0:
+        yield Fault("stations.sandboxes.failure_frac", boxes.failure_frac, "must be under 1: no start would succeed")
     yield from _plug(stations, knobs)
 
 

@@ -37,6 +37,8 @@ class StepLog:
     """Trained rollouts in groups whose rewards differ."""
     waste: Mapping[str, float]
     """Rollouts that no batch used, by cause."""
+    batch_latency_s: float
+    """Mean time of the trained rollouts; `rollout_latency_s` is that of those that finished during the step."""
     job: Job
     seen: bool
     """False inside a metrics outage."""
@@ -157,7 +159,8 @@ class SimulatedPlant:
         self._counted, self._step_began_s = counters, self.now_s
         outages = [e for e in active(self.scenario.event, self._at()) if e.kind is EventKind.METRICS_OUTAGE]
         row = Row(signals_of(delta, self._job, self._simulation.step), self.step, self.now_s)
-        self.log.append(StepLog(row, float(delta.useful), delta.waste, self._job, not outages))
+        latency_s = delta.trained_rollout_s / max(1, delta.trained)
+        self.log.append(StepLog(row, float(delta.useful), delta.waste, latency_s, self._job, not outages))
 
     def _at(self) -> dict[By, float]:
         return {By.STEP: float(self.step), By.TIME: self.now_s}

@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 from simulators.analytic.case import Case
-from simulators.analytic.engine import Stops
-from simulators.analytic.generation import Generation
+from simulators.analytic.engine import Stops, iteration_s
+from simulators.analytic.generation import Generation, step_of
 from simulators.queueing.order_statistics import Curve
 from simulators.stations import Plug, SyncMode
 
@@ -15,6 +15,7 @@ EDGES = tuple(2.0**-k for k in range(7, -1, -1))
 """Shares of a period between which its seconds are gathered: most rollouts may take far less than one."""
 HALVINGS = 14
 """Of the longest time: the last resident is then known to a ten-thousandth of it."""
+DRAIN_STEPS = 16
 LAST = 0.5614594835668851
 """exp(-Euler's constant): so many are left at the mean maximum."""
 
@@ -54,7 +55,7 @@ def lost_s(case: Case, made: Generation, times: Curve, step_s: float) -> float:
     period_s = step_s * case.layout.sync_interval
     if sync.mode is SyncMode.ABORT:
         return sync.seconds + max(0.0, period_s - sync.seconds) * (1.0 - _kept_frac(case, made, times, period_s))
-    drain_s, worked_s = _drain(_residence(case, made, times), residents if sync.rolling else made.residents, period_s)
+    drain_s, worked_s = _drain(case, made, times, period_s)
     return sync.seconds + max(0.0, drain_s - worked_s)
 
 
@@ -63,7 +64,7 @@ def trainer_hold_s(case: Case, made: Generation, times: Curve, step_s: float) ->
     sync = case.stations.sync
     if sync.mode is not SyncMode.DRAIN or sync.rolling or not sync.trainer_waits or case.layout.serial:
         return 0.0
-    return _drain(_residence(case, made, times), made.residents, step_s * case.layout.sync_interval)[0]
+    return _drain(case, made, times, step_s * case.layout.sync_interval)[0]
 
 
 def _residence(case: Case, made: Generation, times: Curve) -> Curve:
@@ -123,22 +124,30 @@ def _renewals(times: Curve, period_s: float) -> float:
     return counts[-1]
 
 
-def _drain(times: Curve, residents: float, period_s: float) -> tuple[float, float]:
-    """(time until the last of so many is done, slot-seconds per slot that are worked meanwhile).
+def _drain(case: Case, made: Generation, times: Curve, period_s: float) -> tuple[float, float]:
+    """(seconds until the last resident is done, seconds of a full engine's work that are done meanwhile).
 
-    All have started since the last drain, `period_s` ago. One still runs x later with chance
-    P(L > period + x) + (E[min(L, period + x)] - E[min(L, x)]) / E[L].
+    All have started since the last drain, `period_s` ago. One still runs at token-clock reading x with chance
+    P(L > period + x) + (E[min(L, period + x)] - E[min(L, x)]) / E[L]; in seconds of a full engine, of which one takes
+    t(b x share) / t(b) where a share still runs: emptying engines are faster.
+
+    # b = 64, exponential stays of 100 s, long periods: t = k b: 93 s | t = 8 + 0.1 b ms: 327 s | t constant: 473 s
     """
-    low, high = 0.0, times.xs[-1]
+    stays = _residence(case, made, times)
+    each = made.residents / case.layout.engines
+    waited_for = each if case.stations.sync.rolling else made.residents
+    low, high = 0.0, stays.xs[-1]
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        if residents * _runs(times, period_s, middle) > LAST:
+        if waited_for * _runs(stays, period_s, middle) > LAST:
             low = middle
         else:
             high = middle
-    steps = 16
-    worked = high / steps * sum(_runs(times, period_s, high * (i + 0.5) / steps) for i in range(steps))
-    return high, worked
+    shares = [_runs(stays, period_s, high * (i + 0.5) / DRAIN_STEPS) for i in range(DRAIN_STEPS)]
+    step, context = step_of(case), case.rollout.context_mean
+    full_s = iteration_s(step, each, each * context)
+    paces = [iteration_s(step, each * share, each * share * context) / full_s for share in shares]
+    return high / DRAIN_STEPS * sum(paces), high / DRAIN_STEPS * sum(shares)
 
 
 def _runs(times: Curve, period_s: float, x: float) -> float:
