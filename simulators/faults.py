@@ -160,6 +160,10 @@ def _unheard(job: Job) -> Iterator[Fault]:
         yield Fault("setpoints.in_flight_update", stated, f"{why}: make that {wanted}, or leave this out")
 
 
+MOST_TURNS = 100_000
+"""Model calls of one rollout: published jobs have up to some hundred."""
+
+
 def _workload(workload: Workload) -> Iterator[Fault]:
     named = (("prompt", workload.prompt), ("response", workload.response), ("tool_tokens", workload.tool_tokens))
     for name, lengths in named:
@@ -168,6 +172,8 @@ def _workload(workload: Workload) -> Iterator[Fault]:
     turns = workload.turns
     if turns.law is TurnLaw.EMPIRICAL and not turns.quantiles:
         yield Fault("workload.turns.quantiles", [], "is needed by law = empirical: pairs of share and turns")
+    if turns.mean > MOST_TURNS:
+        yield Fault("workload.turns.mean", turns.mean, f"must be at most {MOST_TURNS}: model calls of one rollout")
     yield from _quantiles("workload.turns.quantiles", turns.quantiles)
     if workload.failure_frac >= 1.0:
         yield Fault("workload.failure_frac", workload.failure_frac, "must be under 1: no rollout would ever finish")
@@ -244,11 +250,12 @@ def _plug(stations: Stations, knobs: Setpoints) -> Iterator[Fault]:
 
 def _step_times(engine: Engine) -> Iterator[Fault]:
     table = engine.step.table
-    if not table or any(a >= b for (a, _), (b, _) in pairwise(table)):
-        yield Fault("stations.engine.step.table", list(table), "must be pairs of rising residents and seconds")
+    if len(table) < 2 or any(a >= b for (a, _), (b, _) in pairwise(table)):
+        why = "must be two pairs or more of rising residents and seconds"
+        yield Fault("stations.engine.step.table", list(table), why)
     elif any(seconds <= 0 for _, seconds in table):
         yield Fault("stations.engine.step.table", list(table), "must hold positive seconds")
-    elif len(table) > 1 and table[-1][1] < table[-2][1]:
+    elif table[-1][1] < table[-2][1]:
         why = "must not end falling: the last slope goes on, and a larger batch would take no time"
         yield Fault("stations.engine.step.table", list(table), why)
     if any(speed <= 0 for speed in engine.speeds):

@@ -12,7 +12,7 @@ from simulators.event_state import Job
 from simulators.faults import setting_faults
 from simulators.metering import Meter, measured, scraped, signals_of
 from simulators.plant import Change, Inventory, Observation, Order, Outcome, Receipt, Setpoints, Status, TrainerResize
-from simulators.scenario import Event, EventKind, Move, Scenario, active, job_at, with_knob
+from simulators.scenario import MOST_STEPS, Event, EventKind, Move, Scenario, active, job_at, with_knob
 from simulators.simulation import Simulation
 from simulators.snapshot import Row, Snapshot
 from simulators.streams import seed_key, uniform
@@ -160,6 +160,8 @@ class SimulatedPlant:
         outages = [e for e in active(self.scenario.event, self._at()) if e.kind is EventKind.METRICS_OUTAGE]
         row = Row(signals_of(delta, self._job, self._simulation.step), self.step, self.now_s)
         latency_s = delta.trained_rollout_s / max(1, delta.trained)
+        if len(self.log) + 1 >= MOST_STEPS:
+            self.stopped = f"{MOST_STEPS:,} steps, all that one run keeps a record of: shorten horizon.seconds"
         self.log.append(StepLog(row, float(delta.useful), delta.waste, latency_s, self._job, not outages))
 
     def _at(self) -> dict[By, float]:

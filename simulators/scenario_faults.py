@@ -6,9 +6,9 @@ from dataclasses import fields
 from simulators.drift import By, Drift, Shape, number_at
 from simulators.event_state import Job
 from simulators.faults import SPLIT_KNOBS, Fault, job_faults, range_faults
-from simulators.fields import range_of
+from simulators.fields import LARGEST, range_of
 from simulators.plant import Mode, Setpoints
-from simulators.scenario import REAL, SWITCHES, Event, EventKind, Horizon, Scenario, job_at
+from simulators.scenario import MOST_STEPS, REAL, SWITCHES, Event, EventKind, Horizon, Scenario, job_at
 from simulators.signals import SIGNALS
 
 KNOBS = tuple(f.name for f in fields(Setpoints))
@@ -46,6 +46,10 @@ def _horizon(horizon: Horizon) -> Iterator[Fault]:
         yield Fault("horizon", None, "is empty: write steps = 200, seconds = 86400, or both")
     if horizon.steps is not None and horizon.steps < 1:
         yield Fault("horizon.steps", horizon.steps, "must be at least 1")
+    if horizon.steps is not None and horizon.steps > MOST_STEPS:
+        yield Fault("horizon.steps", horizon.steps, f"must be at most {MOST_STEPS}: what a run keeps of its steps")
+    if horizon.seconds is not None and horizon.seconds > LARGEST:
+        yield Fault("horizon.seconds", horizon.seconds, f"must be at most {LARGEST:g}")
     if horizon.seconds is not None and horizon.seconds <= 0:
         yield Fault("horizon.seconds", horizon.seconds, "must be positive")
 
