@@ -131,7 +131,7 @@ def _drain(case: Case, made: Generation, times: Curve, period_s: float) -> tuple
     P(L > period + x) + (E[min(L, period + x)] - E[min(L, x)]) / E[L]; in seconds of a full engine, of which one takes
     t(b x share) / t(b) where a share still runs: emptying engines are faster.
 
-    # b = 64, exponential stays of 100 s, long periods: t = k b: 93 s | t = 8 + 0.1 b ms: 327 s | t constant: 473 s
+    # 64 residents, exponential stays of 100 s, seldom: t = k b: 99 s | t = 8 + 0.1 b ms: 307 s | t constant: 473 s
     """
     stays = _residence(case, made, times)
     each = made.residents / case.layout.engines
