@@ -133,8 +133,8 @@ RW = _names("RW", "state flags cached before link")
 TW = _names("TW", "began tax box")
 G = _names("G", "id size started done solved tokens response kept prompt_tokens target")
 H = _names("H", "solve_rate factor score", 5)
-M = _names("M", "opened ready spent")
-GW = _names("GW", "round state resumed place")
+M = _names("M", "opened ready")
+GW = _names("GW", "round state resumed place spent")
 Q = _names("Q", "head tail queued busy rollouts")
 L = _names("L", "mean location own_sigma shared_sigma root_shared root_own")
 K = _names("K", "kind limit pairs")
@@ -153,6 +153,8 @@ NOT_KEPT = 1 << 30
 PREFILLED, POOL_FREE, BOX_GONE, ROLL = range(4)
 AGENDA_STEP = 1 << 32
 """An event of no engine is its kind times this, plus a number."""
+SPENT_PER_S = 16.0
+"""What the members of a group have spent in flight is kept in sixteenths of a second."""
 REMOVED = 1 << 30
 """Added to the rollouts in flight of an engine that is being removed: it is never the one with the fewest."""
 ATTEMPT_STEP = 1 << 20
@@ -1575,7 +1577,7 @@ def open_group(s, wide):
         score = normal_quantile(uniform(key, SHARED_LENGTH, gid, 0, 0))
         factor = exp(s.laws[RESPONSE_LAW, L.shared_sigma] * score)
     s.traits[g, H.score], s.traits[g, H.factor] = score, factor
-    s.marks[g, M.opened], s.marks[g, M.spent] = s.x[X.now], 0.0
+    s.marks[g, M.opened] = s.x[X.now]
     share = uniform(key, SOLVE_RATE, gid, 0, 0)
     if wide is not None:
         share = open_wide(s, g, score, share)
@@ -1595,7 +1597,7 @@ def open_wide(s, g, score, share):
     row = s.groups[g]
     row[G.target] = max(row[G.size], s.counts[C.members_started])
     s.groups_wide[g, GW.state] = OPEN
-    s.groups_wide[g, GW.resumed] = 0
+    s.groups_wide[g, GW.resumed] = s.groups_wide[g, GW.spent] = 0
     for member in range(row[G.target]):
         s.members[g, member] = -1
     s.n[N.opened_since_sync] += 1
@@ -1829,7 +1831,8 @@ def finish_rollout(s, e, r, wide):
         row[G.response] += response
         row[G.tokens] += s.rollouts[r, R.context]
         row[G.kept] += 1
-        s.marks[g, M.spent] += seconds
+        if wide is not None:
+            s.groups_wide[g, GW.spent] += int(seconds * SPENT_PER_S + 0.5)
         s.n[N.waiting] += 1
     s.n[N.in_flight] -= 1
     s.x[X.stint_s] += now - s.times[r, T.dispatched]
@@ -2098,12 +2101,12 @@ def start_training(s, wide):
         s.n[N.trained] += row[G.kept]
         s.n[N.trained_groups] += 1
         s.n[N.trained_response] += row[G.response]
-        s.x[X.trained_rollout_s] += s.marks[g, M.spent]
         s.n[N.trained_solved] += row[G.solved]
         if 0 < row[G.solved] < row[G.kept]:
             s.n[N.useful] += row[G.kept]
         if wide is not None:
             s.n[N.trained_resumed] += s.groups_wide[g, GW.resumed]
+            s.x[X.trained_rollout_s] += s.groups_wide[g, GW.spent] / SPENT_PER_S
             s.groups_wide[g, GW.state] = NO_GROUP
         free_group(s, g)
     s.n[N.trained_tokens] += tokens
@@ -2877,7 +2880,7 @@ def _widened(s: State, made: Parameters) -> State:
     s.groups_wide[:, GW.state] = OPEN
     s.groups_wide[s.free_groups[: s.n[N.free_groups]], GW.state] = NO_GROUP
     s.groups_wide[_buffered(s), GW.state] = READY
-    s.groups_wide[:, GW.resumed] = s.groups_wide[:, GW.round] = 0
+    s.groups_wide[:, GW.resumed] = s.groups_wide[:, GW.round] = s.groups_wide[:, GW.spent] = 0
     s.n[N.opened_since_sync] = s.n[N.wip]
     return s
 

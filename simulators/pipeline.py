@@ -37,8 +37,9 @@ class StepLog:
     """Trained rollouts in groups whose rewards differ."""
     waste: Mapping[str, float]
     """Rollouts that no batch used, by cause."""
-    batch_latency_s: float
-    """Mean time of the trained rollouts; `rollout_latency_s` is that of those that finished during the step."""
+    batch_latency_s: float | None
+    """Mean time of the trained rollouts (`rollout_latency_s`: of those that finished during the step); None of a job
+    that needs no more than the event engine's core, which does not count it."""
     job: Job
     seen: bool
     """False inside a metrics outage."""
@@ -159,7 +160,7 @@ class SimulatedPlant:
         self._counted, self._step_began_s = counters, self.now_s
         outages = [e for e in active(self.scenario.event, self._at()) if e.kind is EventKind.METRICS_OUTAGE]
         row = Row(signals_of(delta, self._job, self._simulation.step), self.step, self.now_s)
-        latency_s = delta.trained_rollout_s / max(1, delta.trained)
+        latency_s = delta.trained_rollout_s / delta.trained if delta.trained_rollout_s > 0.0 else None
         if len(self.log) + 1 >= MOST_STEPS:
             self.stopped = f"{MOST_STEPS:,} steps, all that one run keeps a record of: shorten horizon.seconds"
         self.log.append(StepLog(row, float(delta.useful), delta.waste, latency_s, self._job, not outages))

@@ -97,7 +97,7 @@ scenario's iteration time."""
 def latency_by_step(seeds: int) -> list[float]:
     """Of what each step trains: the mean over seeds, for one batch is 32 groups and scatters by a tenth."""
     logs = [simulate(load("glm-5-tool-use").scenario, seed).log for seed in range(1, seeds + 1)]
-    return [sum(log[step].batch_latency_s for log in logs) / seeds for step in range(25)]
+    return [sum(log[step].batch_latency_s or 0.0 for log in logs) / seeds for step in range(25)]
 
 
 @pytest.mark.parametrize("step", CHART)
