@@ -100,12 +100,12 @@ def _counts(job: Job) -> Counts:
     limit = engines * slots if knobs.max_in_flight is None else knobs.max_in_flight
     for field, value in (("engine.slots", slots), ("setpoints.max_in_flight", limit), ("lockstep", engine.lockstep)):
         at_least(field, value, 1)
-    stated = "setpoints.max_in_flight" if knobs.max_in_flight else f"{engines} engines x stations.engine.slots"
-    for field, value in ((stated, limit), ("setpoints.batch_rollouts", batch * size)):
+    if limit > MOST_HELD and knobs.max_in_flight is None:
+        why = f"{engines:,} engines hold {limit:,} rollouts, and a simulation up to {MOST_HELD:,}: lower one of them"
+        raise refused("stations.engine.slots", slots, why)
+    for field, value in (("setpoints.max_in_flight", limit), ("setpoints.batch_rollouts", batch * size)):
         if value > MOST_HELD:
-            raise refused(
-                field, value, f"a simulation holds up to {MOST_HELD:,} rollouts; lower setpoints.max_in_flight"
-            )
+            raise refused(field, value, f"a simulation holds up to {MOST_HELD:,} rollouts")
     if engines * slots > MOST_PLACES:
         raise refused("engine.slots", slots, f"a simulation holds up to {MOST_PLACES:,} of them in all engines")
     ratio = at_least("setpoints.oversampling_ratio", knobs.oversampling_ratio or 1.0, 1.0)

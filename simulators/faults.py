@@ -175,6 +175,9 @@ def _workload(workload: Workload) -> Iterator[Fault]:
     if turns.mean > MOST_TURNS:
         yield Fault("workload.turns.mean", turns.mean, f"must be at most {MOST_TURNS}: model calls of one rollout")
     yield from _quantiles("workload.turns.quantiles", turns.quantiles)
+    if any(value < 1.0 for _, value in turns.quantiles):
+        values = [value for _, value in turns.quantiles]
+        yield Fault("workload.turns.quantiles", values, "must be turns of at least 1: a rollout calls the model")
     if workload.failure_frac >= 1.0:
         yield Fault("workload.failure_frac", workload.failure_frac, "must be under 1: no rollout would ever finish")
     solve = workload.solve
@@ -225,6 +228,11 @@ def _stations(job: Job) -> Iterator[Fault]:
     boxes = stations.sandboxes
     if boxes is not None and boxes.failure_frac >= 1.0:
         yield Fault("stations.sandboxes.failure_frac", boxes.failure_frac, "must be under 1: no start would succeed")
+    if boxes is not None and boxes.starts_per_s_limit == 0.0:
+        why = "must be positive: nothing would ever start; leave it out where starts are not limited"
+        yield Fault("stations.sandboxes.starts_per_s_limit", boxes.starts_per_s_limit, why)
+    if stations.tenant is not None and stations.tenant.response_tokens < 1.0:
+        yield Fault("stations.tenant.response_tokens", stations.tenant.response_tokens, "must be at least 1")
     yield from _plug(stations, knobs)
 
 

@@ -60,6 +60,8 @@ def _rest(scenario: Scenario) -> Iterator[Fault]:
     yield from range_faults("measurement", scenario.measurement)
     for place, move in enumerate(scenario.move):
         yield from _knob(f"move.{place}.knob", move.knob, scenario)
+        if move.knob in [earlier.knob for earlier in scenario.move[:place]]:
+            yield Fault(f"move.{place}.knob", move.knob, "has a move already: take one of the two out")
     boxes = scenario.stations.sandboxes
     if boxes is not None and boxes.start_timeout_s is not None and boxes.start_timeout_s < boxes.start_s:
         why = f"is under start_s={boxes.start_s:g}: no start would ever succeed; give it more, or leave it out"

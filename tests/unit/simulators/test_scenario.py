@@ -8,9 +8,11 @@ from simulators.drift import By, Drift, Shape
 from simulators.plant import Mode, Setpoints
 from simulators.scenario import Event, EventKind, Move, Scenario, job_at, with_knob
 from simulators.scenario_faults import faults_of
-from simulators.stations import Admission, Plug, PrefillPool, Sandboxes, SyncMode, WeightSync
-from simulators.workload import Duration
+from simulators.stations import Admission, Plug, PrefillPool, Sandboxes, SyncMode, Tenant, WeightSync
+from simulators.workload import Duration, TurnLaw, Turns
 from tests.unit.simulators.scenarios import small
+
+NO_TURNS = Turns(law=TurnLaw.EMPIRICAL, quantiles=((0.0, 0.0), (1.0, 0.0)))
 
 
 def eventful(*events: Event) -> Scenario:
@@ -227,3 +229,26 @@ def test_ranks_that_do_not_divide_a_batch_are_told_how_many_would() -> None:
     )
     assert "3 data-parallel ranks" in fault.why
     assert "; 2 would" in fault.why
+
+
+STATION_FAULTS = [
+    (boxed(starts_per_s_limit=0.0), "stations.sandboxes.starts_per_s_limit", "leave it out"),
+    (
+        replace(small(), stations=replace(small().stations, tenant=Tenant(0.0))),
+        "stations.tenant.response_tokens",
+        "at least 1",
+    ),
+    (
+        replace(small(), workload=replace(small().workload, turns=NO_TURNS)),
+        "workload.turns.quantiles",
+        "turns of at least 1",
+    ),
+    (replace(small(), move=(Move("max_in_flight"), Move("max_in_flight"))), "move.1.knob", "take one of the two out"),
+]
+
+
+@pytest.mark.parametrize(("scenario", "key", "remedy"), STATION_FAULTS)
+def test_what_would_be_taken_for_something_else_is_refused(scenario: Scenario, key: str, remedy: str) -> None:
+    (fault,) = faults_of(scenario)
+    assert fault.key == key
+    assert remedy in fault.why
