@@ -13,6 +13,10 @@ PERIODS_MAX, NEGLIGIBLE = 64, 1e-3
 """Aborts that one rollout is followed through; smaller chances are left out."""
 EDGES = tuple(2.0**-k for k in range(7, -1, -1))
 """Shares of a period between which its seconds are gathered: most rollouts may take far less than one."""
+PHASES = 8
+"""Moments between two aborts at which a first attempt may start."""
+RAREST = 1e-3
+"""Chance to be done between two aborts below which a job is said to stand still (the event engine's 1,000 attempts)."""
 HALVINGS = 14
 """Of the longest time: the last resident is then known to a ten-thousandth of it."""
 DRAIN_STEPS = 16
@@ -74,13 +78,30 @@ def _residence(case: Case, made: Generation, times: Curve) -> Curve:
 
 
 def _kept_frac(case: Case, made: Generation, times: Curve, period_s: float) -> float:
-    """Share of the engines' work that is not thrown away by aborts."""
+    """Share of the engines' work that is not thrown away by aborts.
+
+    Attempts are drawn anew, but for what the rollouts of one prompt have in common: a long one stays long, and holds
+    its place for many attempts. So the time that a place spends on a rollout is averaged over prompts.
+    """
+    of_prompts = made.times(case).by_common()
     if in_one_piece(case):
-        times = times.scaled(made.running_frac)
-        return _renewals(times, period_s) * times.mean / period_s
+        pace = made.running_frac
+        alike = _place_s(times.scaled(pace), period_s)
+        apart = sum(weight * _place_s(curve.scaled(pace), period_s) for weight, curve in of_prompts)
+        return _renewals(times.scaled(pace), period_s) * times.mean * pace / period_s * alike / apart
     outside = made.paused / made.in_flight
-    times = times.scaled(outside + (1.0 - outside) * made.running_frac)
-    return min(1.0, _survivors(times, period_s, made.residents / made.in_flight) * times.mean)
+    pace, hit = outside + (1.0 - outside) * made.running_frac, made.residents / made.in_flight
+    return min(1.0, _survivors(times.scaled(pace), period_s, hit) * times.mean * pace)
+
+
+def _place_s(times: Curve, period_s: float) -> float:
+    """Seconds of a place until a rollout is done that starts anew at each abort, its first start at any moment between
+    two: E[min(L, P - u)] + P(L > P - u) E[min(L, P)] / P(L <= P).
+    """
+    early = [period_s * (i + 0.5) / PHASES for i in range(PHASES)]
+    first_s = sum(map(times.at_most, early)) / PHASES
+    missed = sum(map(times.over, early)) / PHASES
+    return first_s + missed * times.at_most(period_s) / max(RAREST, 1.0 - times.over(period_s))
 
 
 def _survivors(times: Curve, period_s: float, hit: float) -> float:

@@ -91,6 +91,24 @@ def test_draining_engines_are_the_faster_the_emptier_they_are() -> None:
 
 
 @pytest.mark.slow
+def test_a_prompt_whose_answers_are_long_loses_attempt_after_attempt() -> None:
+    """Aborts draw a rollout anew, but for what its prompt has in common."""
+    jobs = [configuration(seed, extras=False) for seed in range(200)]
+    alike = [j for j in jobs if j.workload.turns.mean == 1.0 and j.workload.response.between_prompt_frac > 0.4]
+    errors = errors_of(aborted(j) for j in alike if j.topology.mode is Mode.OVERLAPPED)
+    assert len(errors) > 20
+    assert quantile(errors, 0.5) <= 0.05, errors
+    assert quantile(errors, 0.8) <= 0.2, errors
+
+
+def aborted(job: Configuration) -> Configuration:
+    """The same job, whose engines throw away what they hold when new weights come."""
+    sync = replace(job.stations.sync, mode=SyncMode.ABORT)
+    stations = replace(job.stations, sync=sync)
+    return replace(job, stations=stations, setpoints=replace(job.setpoints, partial_rollout=False))
+
+
+@pytest.mark.slow
 def test_behind_a_shut_gate_there_is_nothing_to_drain() -> None:
     """A buffer's gate and rollouts of one turn: what starts at once may be more than several steps take."""
     jobs = [configuration(seed, extras=False) for seed in range(80)]
