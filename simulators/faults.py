@@ -176,8 +176,8 @@ def _workload(workload: Workload) -> Iterator[Fault]:
         yield Fault("workload.turns.mean", turns.mean, f"must be at most {MOST_TURNS}: model calls of one rollout")
     yield from _quantiles("workload.turns.quantiles", turns.quantiles)
     if any(value < 1.0 for _, value in turns.quantiles):
-        values = [value for _, value in turns.quantiles]
-        yield Fault("workload.turns.quantiles", values, "must be turns of at least 1: a rollout calls the model")
+        counts = [value for _, value in turns.quantiles]
+        yield Fault("workload.turns.quantiles", counts, "must be turns of at least 1: a rollout calls the model")
     if workload.failure_frac >= 1.0:
         yield Fault("workload.failure_frac", workload.failure_frac, "must be under 1: no rollout would ever finish")
     solve = workload.solve
