@@ -15,6 +15,7 @@ from simulators.plant import Change, Inventory, Observation, Order, Outcome, Rec
 from simulators.scenario import MOST_STEPS, Event, EventKind, Move, Scenario, active, job_at, with_knob
 from simulators.simulation import Simulation
 from simulators.snapshot import Row, Snapshot
+from simulators.step_log import StepLog, logged
 from simulators.streams import seed_key, uniform
 from simulators.window import Sources, assemble
 
@@ -25,24 +26,6 @@ WINDOW_STEPS = 64
 DRIFT_GRAIN_S = 60.0
 """A drift by time is followed at every step, and at least this often."""
 GPU_KNOBS = ("gpus_trainer", "gpus_generator", "gpus_prefill", "gpus_decode")
-
-
-@dataclass(frozen=True, slots=True)
-class StepLog:
-    """One trainer step as it truly was."""
-
-    row: Row
-    """Signals without noise, nothing hidden."""
-    useful: float
-    """Trained rollouts in groups whose rewards differ."""
-    waste: Mapping[str, float]
-    """Rollouts that no batch used, by cause."""
-    batch_latency_s: float | None
-    """Mean time of the trained rollouts (`rollout_latency_s`: of those that finished during the step); None of a job
-    that needs no more than the event engine's core, which does not count it."""
-    job: Job
-    seen: bool
-    """False inside a metrics outage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +143,9 @@ class SimulatedPlant:
         self._counted, self._step_began_s = counters, self.now_s
         outages = [e for e in active(self.scenario.event, self._at()) if e.kind is EventKind.METRICS_OUTAGE]
         row = Row(signals_of(delta, self._job, self._simulation.step), self.step, self.now_s)
-        latency_s = delta.trained_rollout_s / delta.trained if delta.trained_rollout_s > 0.0 else None
         if len(self.log) + 1 >= MOST_STEPS:
             self.stopped = f"{MOST_STEPS:,} steps, all that one run keeps a record of: shorten horizon.seconds"
-        self.log.append(StepLog(row, float(delta.useful), delta.waste, latency_s, self._job, not outages))
+        self.log.append(logged(row, delta, self._job, not outages))
 
     def _at(self) -> dict[By, float]:
         return {By.STEP: float(self.step), By.TIME: self.now_s}

@@ -9,7 +9,8 @@ from functools import cache
 import pytest
 
 from policies.levers import Lever
-from simulators.pipeline import SimulatedPlant, StepLog, simulate
+from simulators.pipeline import SimulatedPlant, simulate
+from simulators.step_log import StepLog
 from tuner.case_files import SHIPPED, read
 from tuner.commands.simulate import told_levers
 from tuner.report.simulated import waste_of

@@ -7,9 +7,10 @@ from math import isfinite
 
 from policies.levers import Lever
 from simulators.drift import By
-from simulators.pipeline import SimulatedPlant, StepLog
+from simulators.pipeline import SimulatedPlant
 from simulators.scenario import Scenario
 from simulators.signals import SIGNALS
+from simulators.step_log import StepLog
 from tuner.answers import simulate as answer
 from tuner.report.answer import finite
 from tuner.report.text import Screen
