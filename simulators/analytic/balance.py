@@ -122,12 +122,13 @@ def _held_back(case: Case, full: Supply, trainer: tuple[float, float]) -> Balanc
 
 
 def _drains_frac(case: Case, train: float, groups_per_s: float, started_at_once: float) -> float:
-    """Share of the drains that find anything running, where a buffer gates rollouts of one turn.
+    """Share of the drains that find anything running, where a buffer gates rollouts of one turn, and the trainer waits.
 
     Between two drains all that may be in flight starts at once, and more for it while the trainer works; then all of it
     is waited for. Where that is more than the steps between take, the gate stays shut until they have taken it.
     """
-    if case.layout.plug is not Plug.BUFFER_CAP or not in_one_piece(case):
+    gated = case.layout.plug is Plug.BUFFER_CAP and case.stations.sync.trainer_waits
+    if not gated or not in_one_piece(case):
         return 1.0
     steps = case.layout.sync_interval
     return min(1.0, steps * case.layout.batch_groups / (started_at_once + groups_per_s * steps * train))

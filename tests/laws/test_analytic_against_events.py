@@ -87,7 +87,7 @@ def test_draining_engines_are_the_faster_the_emptier_they_are() -> None:
     errors = errors_of(drained(j) for j in jobs if j.workload.turns.mean > 1.0 and j.topology.mode is Mode.OVERLAPPED)
     assert len(errors) > 20
     assert quantile(errors, 0.5) <= 0.05, errors
-    assert quantile(errors, 0.8) <= 0.3, errors
+    assert quantile(errors, 0.8) <= 0.25, errors
 
 
 @pytest.mark.slow
@@ -115,8 +115,8 @@ def test_behind_a_shut_gate_there_is_nothing_to_drain() -> None:
     gated = [j for j in jobs if j.workload.turns.mean == 1.0 and j.topology.mode is Mode.OVERLAPPED]
     errors = errors_of(drained(j) for j in gated if j.stations.admission.plug is Plug.BUFFER_CAP)
     assert len(errors) > 20
-    assert quantile(errors, 0.5) <= 0.2, errors
-    assert quantile(errors, 0.8) <= 0.45, errors
+    assert quantile(errors, 0.5) <= 0.15, errors
+    assert quantile(errors, 0.8) <= 0.35, errors
 
 
 @pytest.mark.slow
