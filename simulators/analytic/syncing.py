@@ -64,8 +64,8 @@ def lost_s(case: Case, made: Generation, times: Curve, step_s: float) -> float:
 
 
 def _drains_per_period(case: Case, drain_s: float, period_s: float) -> float:
-    """A trainer that does not wait may publish again before the engines are empty: then it is one drain for both, and the
-    next begins with the next step, half a period later on average.
+    """A trainer that does not wait may publish again before the engines are empty: then it is one drain for both, and
+    the next begins with the next step, half a period later on average.
 
     # drain of .4 periods: 1 | 1 period: .67 | 4 periods: .22
     """
