@@ -5,9 +5,9 @@ from typing import Any
 
 def engine() -> Any:
     """The module itself."""
-    from simulators import events_fast
+    from simulators.events import engine as face
 
-    return events_fast
+    return face
 
 
 def use_cache(directory: str) -> None:

@@ -64,6 +64,8 @@ class Counters:
     context_area: float = 0.0
     rollout_s: float = 0.0
     """Seconds of finished rollouts, summed; likewise the other stays."""
+    trained_rollout_s: float = 0.0
+    """The same of those that were trained, to a sixteenth of a second each; 0 of a job of the core alone."""
     stint_s: float = 0.0
     """In flight, ended or interrupted."""
     group_s: float = 0.0

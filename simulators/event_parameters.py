@@ -18,6 +18,9 @@ MOST_HELD = 1 << 21
 MOST_PLACES = 1 << 24
 """Slots of all engines: 16 bytes each."""
 
+MOST_GROUP_TOKENS = (1 << 31) - 1
+"""Tokens of a group, counted in 32 bits: a group of 16 holds contexts of 134 million."""
+
 
 def step_seconds(step: StepTime, residents: float) -> float:
     """f(b): linear between the table's points and beyond its last."""
@@ -97,6 +100,9 @@ def _counts(job: Job) -> Counts:
     limit = engines * slots if knobs.max_in_flight is None else knobs.max_in_flight
     for field, value in (("engine.slots", slots), ("setpoints.max_in_flight", limit), ("lockstep", engine.lockstep)):
         at_least(field, value, 1)
+    if limit > MOST_HELD and knobs.max_in_flight is None:
+        why = f"{engines:,} engines hold {limit:,} rollouts, and a simulation up to {MOST_HELD:,}: lower one of them"
+        raise refused("stations.engine.slots", slots, why)
     for field, value in (("setpoints.max_in_flight", limit), ("setpoints.batch_rollouts", batch * size)):
         if value > MOST_HELD:
             raise refused(field, value, f"a simulation holds up to {MOST_HELD:,} rollouts")
@@ -131,7 +137,7 @@ def _counts(job: Job) -> Counts:
         keeps_kv=int(sync.keeps_kv),
         filtering=int(bool(knobs.filter_zero_adv)),
         partial=int(bool(knobs.partial_rollout)),
-        max_context=job.workload.max_context_tokens or NEVER,
+        max_context=min(job.workload.max_context_tokens or MOST_GROUP_TOKENS, MOST_GROUP_TOKENS // started),
         lockstep=engine.lockstep,
         shortest_victim=int(engine.victim is Victim.SHORTEST_OUTPUT),
         chunked=int(engine.prefill is PrefillWork.CHUNKED),

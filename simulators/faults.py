@@ -7,7 +7,7 @@ from itertools import pairwise
 from simulators.event_state import Job
 from simulators.fields import LARGEST, range_of
 from simulators.plant import Mode, Setpoints, Topology
-from simulators.stations import Engine, Plug, Stations
+from simulators.stations import Engine, Plug, Stations, SyncMode
 from simulators.workload import Lengths, TurnLaw, Workload
 
 
@@ -23,7 +23,12 @@ class Fault:
 def job_faults(job: Job) -> list[Fault]:
     """Everything that is impossible in a job; empty for one that can be simulated."""
     ranges = [fault for part, record in _parts(job) for fault in range_faults(part, record)]
-    return ranges or [*setting_faults(job.topology, job.setpoints), *_workload(job.workload), *_stations(job)]
+    return ranges or [
+        *setting_faults(job.topology, job.setpoints),
+        *_unheard(job),
+        *_workload(job.workload),
+        *_stations(job),
+    ]
 
 
 def _parts(job: Job) -> Iterator[tuple[str, object]]:
@@ -136,6 +141,29 @@ def _trainer(topology: Topology, knobs: Setpoints) -> Iterator[Fault]:
         yield Fault("setpoints.gpus_trainer", size, f"and the generator use {used} of topology.gpus_total={total} GPUs")
 
 
+SPLIT_KNOBS = ("gpus_trainer", "gpus_generator", "gpus_prefill", "gpus_decode")
+"""What divides GPUs between the sides: nothing to a serial job."""
+
+
+def _unheard(job: Job) -> Iterator[Fault]:
+    """Knobs that another key decides: one that says otherwise would be passed over without a word."""
+    topology, knobs, mode = job.topology, job.setpoints, job.stations.sync.mode
+    for name in SPLIT_KNOBS if topology.mode is Mode.SERIAL else ():
+        gpus = getattr(knobs, name)
+        if gpus not in (None, topology.gpus_total):
+            why = f"means nothing to topology.mode = serial, where both sides use gpus_total={topology.gpus_total}"
+            yield Fault(f"setpoints.{name}", gpus, f"{why}: leave it out, or make the mode overlapped")
+    stated = knobs.in_flight_update
+    if stated is not None and stated is not (mode is SyncMode.IN_FLIGHT):
+        wanted = "in-flight" if stated else "drain or abort"
+        why = f"contradicts stations.sync.mode = {mode}, which is what is simulated"
+        yield Fault("setpoints.in_flight_update", stated, f"{why}: make that {wanted}, or leave this out")
+
+
+MOST_TURNS = 100_000
+"""Model calls of one rollout: published jobs have up to some hundred."""
+
+
 def _workload(workload: Workload) -> Iterator[Fault]:
     named = (("prompt", workload.prompt), ("response", workload.response), ("tool_tokens", workload.tool_tokens))
     for name, lengths in named:
@@ -144,7 +172,12 @@ def _workload(workload: Workload) -> Iterator[Fault]:
     turns = workload.turns
     if turns.law is TurnLaw.EMPIRICAL and not turns.quantiles:
         yield Fault("workload.turns.quantiles", [], "is needed by law = empirical: pairs of share and turns")
+    if turns.mean > MOST_TURNS:
+        yield Fault("workload.turns.mean", turns.mean, f"must be at most {MOST_TURNS}: model calls of one rollout")
     yield from _quantiles("workload.turns.quantiles", turns.quantiles)
+    if any(value < 1.0 for _, value in turns.quantiles):
+        counts = [value for _, value in turns.quantiles]
+        yield Fault("workload.turns.quantiles", counts, "must be turns of at least 1: a rollout calls the model")
     if workload.failure_frac >= 1.0:
         yield Fault("workload.failure_frac", workload.failure_frac, "must be under 1: no rollout would ever finish")
     solve = workload.solve
@@ -192,6 +225,14 @@ def _stations(job: Job) -> Iterator[Fault]:
     elif stations.prefill is not None and (knobs.gpus_prefill or 0) < stations.prefill.gpus_per_engine:
         size = stations.prefill.gpus_per_engine
         yield Fault("setpoints.gpus_prefill", knobs.gpus_prefill, f"must hold one prefill engine of {size} GPUs")
+    boxes = stations.sandboxes
+    if boxes is not None and boxes.failure_frac >= 1.0:
+        yield Fault("stations.sandboxes.failure_frac", boxes.failure_frac, "must be under 1: no start would succeed")
+    if boxes is not None and boxes.starts_per_s_limit == 0.0:
+        why = "must be positive: nothing would ever start; leave it out where starts are not limited"
+        yield Fault("stations.sandboxes.starts_per_s_limit", boxes.starts_per_s_limit, why)
+    if stations.tenant is not None and stations.tenant.response_tokens < 1.0:
+        yield Fault("stations.tenant.response_tokens", stations.tenant.response_tokens, "must be at least 1")
     yield from _plug(stations, knobs)
 
 
@@ -217,11 +258,12 @@ def _plug(stations: Stations, knobs: Setpoints) -> Iterator[Fault]:
 
 def _step_times(engine: Engine) -> Iterator[Fault]:
     table = engine.step.table
-    if not table or any(a >= b for (a, _), (b, _) in pairwise(table)):
-        yield Fault("stations.engine.step.table", list(table), "must be pairs of rising residents and seconds")
+    if len(table) < 2 or any(a >= b for (a, _), (b, _) in pairwise(table)):
+        why = "must be two pairs or more of rising residents and seconds"
+        yield Fault("stations.engine.step.table", list(table), why)
     elif any(seconds <= 0 for _, seconds in table):
         yield Fault("stations.engine.step.table", list(table), "must hold positive seconds")
-    elif len(table) > 1 and table[-1][1] < table[-2][1]:
+    elif table[-1][1] < table[-2][1]:
         why = "must not end falling: the last slope goes on, and a larger batch would take no time"
         yield Fault("stations.engine.step.table", list(table), why)
     if any(speed <= 0 for speed in engine.speeds):

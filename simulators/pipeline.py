@@ -12,9 +12,10 @@ from simulators.event_state import Job
 from simulators.faults import setting_faults
 from simulators.metering import Meter, measured, scraped, signals_of
 from simulators.plant import Change, Inventory, Observation, Order, Outcome, Receipt, Setpoints, Status, TrainerResize
-from simulators.scenario import Event, EventKind, Move, Scenario, active, job_at, with_knob
+from simulators.scenario import MOST_STEPS, Event, EventKind, Move, Scenario, active, job_at, with_knob
 from simulators.simulation import Simulation
 from simulators.snapshot import Row, Snapshot
+from simulators.step_log import StepLog, logged
 from simulators.streams import seed_key, uniform
 from simulators.window import Sources, assemble
 
@@ -25,21 +26,6 @@ WINDOW_STEPS = 64
 DRIFT_GRAIN_S = 60.0
 """A drift by time is followed at every step, and at least this often."""
 GPU_KNOBS = ("gpus_trainer", "gpus_generator", "gpus_prefill", "gpus_decode")
-
-
-@dataclass(frozen=True, slots=True)
-class StepLog:
-    """One trainer step as it truly was."""
-
-    row: Row
-    """Signals without noise, nothing hidden."""
-    useful: float
-    """Trained rollouts in groups whose rewards differ."""
-    waste: Mapping[str, float]
-    """Rollouts that no batch used, by cause."""
-    job: Job
-    seen: bool
-    """False inside a metrics outage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +143,9 @@ class SimulatedPlant:
         self._counted, self._step_began_s = counters, self.now_s
         outages = [e for e in active(self.scenario.event, self._at()) if e.kind is EventKind.METRICS_OUTAGE]
         row = Row(signals_of(delta, self._job, self._simulation.step), self.step, self.now_s)
-        self.log.append(StepLog(row, float(delta.useful), delta.waste, self._job, not outages))
+        if len(self.log) + 1 >= MOST_STEPS:
+            self.stopped = f"{MOST_STEPS:,} steps, all that one run keeps a record of: shorten horizon.seconds"
+        self.log.append(logged(row, delta, self._job, not outages))
 
     def _at(self) -> dict[By, float]:
         return {By.STEP: float(self.step), By.TIME: self.now_s}

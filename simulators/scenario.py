@@ -77,6 +77,10 @@ class Move:
     """Share of orders that come to nothing: after `actuation_s` all is as before."""
 
 
+MOST_STEPS = 100_000
+"""Steps that a run keeps a record of, some kB each: there it ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class Horizon:
     """How long the job runs: until one of these is reached."""

@@ -5,10 +5,10 @@ from dataclasses import fields
 
 from simulators.drift import By, Drift, Shape, number_at
 from simulators.event_state import Job
-from simulators.faults import Fault, job_faults, range_faults
-from simulators.fields import range_of
-from simulators.plant import Setpoints
-from simulators.scenario import REAL, SWITCHES, Event, EventKind, Horizon, Scenario, job_at
+from simulators.faults import SPLIT_KNOBS, Fault, job_faults, range_faults
+from simulators.fields import LARGEST, range_of
+from simulators.plant import Mode, Setpoints
+from simulators.scenario import MOST_STEPS, REAL, SWITCHES, Event, EventKind, Horizon, Scenario, job_at
 from simulators.signals import SIGNALS
 
 KNOBS = tuple(f.name for f in fields(Setpoints))
@@ -46,6 +46,10 @@ def _horizon(horizon: Horizon) -> Iterator[Fault]:
         yield Fault("horizon", None, "is empty: write steps = 200, seconds = 86400, or both")
     if horizon.steps is not None and horizon.steps < 1:
         yield Fault("horizon.steps", horizon.steps, "must be at least 1")
+    if horizon.steps is not None and horizon.steps > MOST_STEPS:
+        yield Fault("horizon.steps", horizon.steps, f"must be at most {MOST_STEPS}: what a run keeps of its steps")
+    if horizon.seconds is not None and horizon.seconds > LARGEST:
+        yield Fault("horizon.seconds", horizon.seconds, f"must be at most {LARGEST:g}")
     if horizon.seconds is not None and horizon.seconds <= 0:
         yield Fault("horizon.seconds", horizon.seconds, "must be positive")
 
@@ -56,6 +60,12 @@ def _rest(scenario: Scenario) -> Iterator[Fault]:
     yield from range_faults("measurement", scenario.measurement)
     for place, move in enumerate(scenario.move):
         yield from _knob(f"move.{place}.knob", move.knob, scenario)
+        if move.knob in [earlier.knob for earlier in scenario.move[:place]]:
+            yield Fault(f"move.{place}.knob", move.knob, "has a move already: take one of the two out")
+    boxes = scenario.stations.sandboxes
+    if boxes is not None and boxes.start_timeout_s is not None and boxes.start_timeout_s < boxes.start_s:
+        why = f"is under start_s={boxes.start_s:g}: no start would ever succeed; give it more, or leave it out"
+        yield Fault("stations.sandboxes.start_timeout_s", boxes.start_timeout_s, why)
     for name in scenario.measurement.hidden:
         if name not in SIGNALS:
             yield Fault("measurement.hidden", name, "is no signal; docs/signals.md lists them")
@@ -114,6 +124,8 @@ def _knob(key: str, knob: str, scenario: Scenario) -> Iterator[Fault]:
         yield Fault(key, knob, f"is no knob; known: {', '.join(KNOBS)}")
     elif knob in STATED_ELSEWHERE:
         yield Fault(key, knob, f"cannot be turned here: {STATED_ELSEWHERE[knob]}")
+    elif knob in SPLIT_KNOBS and scenario.topology.mode is Mode.SERIAL:
+        yield Fault(key, knob, "moves nothing in a serial job, where both sides use topology.gpus_total: take it out")
     elif knob == "sandbox_quota" and scenario.stations.sandboxes is None:
         yield Fault(key, knob, "bounds nothing here: give the job its stations.sandboxes")
 

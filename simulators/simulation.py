@@ -82,6 +82,11 @@ def _trimmed(histogram: Any) -> list[int]:
     return values
 
 
+NOT_LOSING = (
+    "lower failure_frac, of the workload or its sandboxes, or what aborts it, or give sandboxes a longer time-out"
+)
+
+
 def _why_stopped(made: Parameters, reason: int, gauges: Gauges) -> str:
     module, counts = engine(), made.counts
     where = f"{gauges.buffered_groups} groups wait, a step needs {counts.batch_groups}"
@@ -97,7 +102,9 @@ def _why_stopped(made: Parameters, reason: int, gauges: Gauges) -> str:
         return f"thrash: over {module.THRASH} preemptions for every finished turn"
     if reason == module.ALWAYS_FAILS:
         lost = f"one rollout was lost {module.MOST_ATTEMPTS} times running and never finished"
-        return f"{lost}: lower failure_frac, of the workload or its sandboxes, or what aborts it"
+        return f"{lost}: {NOT_LOSING}"
+    if reason == module.NONE_FINISHES:
+        return f"{module.MOST_LOST_RUNNING:,} attempts were lost and no rollout finished in between: {NOT_LOSING}"
     if counts.plug == WIP_CAP and counts.plug_limit < counts.batch_groups:
         return f"deadlock: at most {counts.plug_limit} groups may be started and untrained; {where}"
     if counts.plug == BUFFER_CAP and counts.plug_limit < counts.batch_groups:

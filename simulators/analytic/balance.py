@@ -11,7 +11,7 @@ from simulators.analytic.generation import generate
 from simulators.analytic.sandbox import surrounded
 from simulators.analytic.serial import serial_step
 from simulators.analytic.supply import Supply, supply_of
-from simulators.analytic.syncing import drained_in_batches, lost_s, stops_of, trainer_hold_s
+from simulators.analytic.syncing import drained_in_batches, in_one_piece, lost_s, stops_of, trainer_hold_s
 from simulators.stations import Plug, SyncMode
 
 CLOSE = 1e-4
@@ -121,6 +121,19 @@ def _held_back(case: Case, full: Supply, trainer: tuple[float, float]) -> Balanc
     return Balance(case, period, train, full, supply, False, swing.in_flight, swing.queue_groups)
 
 
+def _drains_frac(case: Case, train: float, groups_per_s: float, started_at_once: float) -> float:
+    """Share of the drains that find anything running, where a buffer gates rollouts of one turn, and the trainer waits.
+
+    Between two drains all that may be in flight starts at once, and more for it while the trainer works; then all of it
+    is waited for. Where that is more than the steps between take, the gate stays shut until they have taken it.
+    """
+    gated = case.layout.plug is Plug.BUFFER_CAP and case.stations.sync.trainer_waits
+    if not gated or not in_one_piece(case):
+        return 1.0
+    steps = case.layout.sync_interval
+    return min(1.0, steps * case.layout.batch_groups / (started_at_once + groups_per_s * steps * train))
+
+
 def _full(case: Case) -> tuple[Supply, float, float]:
     """Everything in flight that may be; the trainer's seconds; those with its wait for drains."""
     batch, lost = float(case.layout.batch_groups), case.stations.sync.seconds
@@ -137,8 +150,9 @@ def _full(case: Case) -> tuple[Supply, float, float]:
     for _ in range(30):
         if not plain:
             rollout = made.times(case).curve()
-            lost = lost_s(case, made, rollout, period)
-            held = 0.0 if batches else trainer_hold_s(case, made, rollout, period)
+            drains = _drains_frac(case, train, factor * made.rollouts_per_s, factor * in_flight)
+            lost = sync.seconds + drains * (lost_s(case, made, rollout, period) - sync.seconds)
+            held = 0.0 if batches else drains * trainer_hold_s(case, made, rollout, period)
             floor = train + held / case.layout.sync_interval
         made = generate(case, in_flight, stops_of(case, lost, period))
         found = max(floor, batch / (made.rollouts_per_s * factor))

@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 from simulators.analytic.case import Case
-from simulators.analytic.engine import Stops
-from simulators.analytic.generation import Generation
+from simulators.analytic.engine import Stops, iteration_s
+from simulators.analytic.generation import Generation, step_of
 from simulators.queueing.order_statistics import Curve
 from simulators.stations import Plug, SyncMode
 
@@ -13,8 +13,13 @@ PERIODS_MAX, NEGLIGIBLE = 64, 1e-3
 """Aborts that one rollout is followed through; smaller chances are left out."""
 EDGES = tuple(2.0**-k for k in range(7, -1, -1))
 """Shares of a period between which its seconds are gathered: most rollouts may take far less than one."""
+PHASES = 8
+"""Moments between two aborts at which a first attempt may start."""
+RAREST = 1e-3
+"""Chance to be done between two aborts below which a job is said to stand still (the event engine's 1,000 attempts)."""
 HALVINGS = 14
 """Of the longest time: the last resident is then known to a ten-thousandth of it."""
+DRAIN_STEPS = 16
 LAST = 0.5614594835668851
 """exp(-Euler's constant): so many are left at the mean maximum."""
 
@@ -54,8 +59,19 @@ def lost_s(case: Case, made: Generation, times: Curve, step_s: float) -> float:
     period_s = step_s * case.layout.sync_interval
     if sync.mode is SyncMode.ABORT:
         return sync.seconds + max(0.0, period_s - sync.seconds) * (1.0 - _kept_frac(case, made, times, period_s))
-    drain_s, worked_s = _drain(_residence(case, made, times), residents if sync.rolling else made.residents, period_s)
-    return sync.seconds + max(0.0, drain_s - worked_s)
+    drain_s, worked_s = _drain(case, made, times, period_s)
+    return sync.seconds + _drains_per_period(case, drain_s, period_s) * max(0.0, drain_s - worked_s)
+
+
+def _drains_per_period(case: Case, drain_s: float, period_s: float) -> float:
+    """A trainer that does not wait may publish again before the engines are empty: then it is one drain for both, and
+    the next begins with the next step, half a period later on average.
+
+    # drain of .4 periods: 1 | 1 period: .67 | 4 periods: .22
+    """
+    if case.stations.sync.trainer_waits or case.stations.sync.rolling:
+        return 1.0
+    return min(1.0, period_s / max(1e-12, drain_s + 0.5 * period_s))
 
 
 def trainer_hold_s(case: Case, made: Generation, times: Curve, step_s: float) -> float:
@@ -63,7 +79,7 @@ def trainer_hold_s(case: Case, made: Generation, times: Curve, step_s: float) ->
     sync = case.stations.sync
     if sync.mode is not SyncMode.DRAIN or sync.rolling or not sync.trainer_waits or case.layout.serial:
         return 0.0
-    return _drain(_residence(case, made, times), made.residents, step_s * case.layout.sync_interval)[0]
+    return _drain(case, made, times, step_s * case.layout.sync_interval)[0]
 
 
 def _residence(case: Case, made: Generation, times: Curve) -> Curve:
@@ -73,13 +89,30 @@ def _residence(case: Case, made: Generation, times: Curve) -> Curve:
 
 
 def _kept_frac(case: Case, made: Generation, times: Curve, period_s: float) -> float:
-    """Share of the engines' work that is not thrown away by aborts."""
+    """Share of the engines' work that is not thrown away by aborts.
+
+    Attempts are drawn anew, but for what the rollouts of one prompt have in common: a long one stays long, and holds
+    its place for many attempts. So the time that a place spends on a rollout is averaged over prompts.
+    """
+    of_prompts = made.times(case).by_common()
     if in_one_piece(case):
-        times = times.scaled(made.running_frac)
-        return _renewals(times, period_s) * times.mean / period_s
+        pace = made.running_frac
+        alike = _place_s(times.scaled(pace), period_s)
+        apart = sum(weight * _place_s(curve.scaled(pace), period_s) for weight, curve in of_prompts)
+        return _renewals(times.scaled(pace), period_s) * times.mean * pace / period_s * alike / apart
     outside = made.paused / made.in_flight
-    times = times.scaled(outside + (1.0 - outside) * made.running_frac)
-    return min(1.0, _survivors(times, period_s, made.residents / made.in_flight) * times.mean)
+    pace, hit = outside + (1.0 - outside) * made.running_frac, made.residents / made.in_flight
+    return min(1.0, _survivors(times.scaled(pace), period_s, hit) * times.mean * pace)
+
+
+def _place_s(times: Curve, period_s: float) -> float:
+    """Seconds of a place until a rollout is done that starts anew at each abort, its first start at any moment between
+    two: E[min(L, P - u)] + P(L > P - u) E[min(L, P)] / P(L <= P).
+    """
+    early = [period_s * (i + 0.5) / PHASES for i in range(PHASES)]
+    first_s = sum(map(times.at_most, early)) / PHASES
+    missed = sum(map(times.over, early)) / PHASES
+    return first_s + missed * times.at_most(period_s) / max(RAREST, 1.0 - times.over(period_s))
 
 
 def _survivors(times: Curve, period_s: float, hit: float) -> float:
@@ -123,22 +156,30 @@ def _renewals(times: Curve, period_s: float) -> float:
     return counts[-1]
 
 
-def _drain(times: Curve, residents: float, period_s: float) -> tuple[float, float]:
-    """(time until the last of so many is done, slot-seconds per slot that are worked meanwhile).
+def _drain(case: Case, made: Generation, times: Curve, period_s: float) -> tuple[float, float]:
+    """(seconds until the last resident is done, seconds of a full engine's work that are done meanwhile).
 
-    All have started since the last drain, `period_s` ago. One still runs x later with chance
-    P(L > period + x) + (E[min(L, period + x)] - E[min(L, x)]) / E[L].
+    All have started since the last drain, `period_s` ago. One still runs at token-clock reading x with chance
+    P(L > period + x) + (E[min(L, period + x)] - E[min(L, x)]) / E[L]; in seconds of a full engine, of which one takes
+    t(b x share) / t(b) where a share still runs: emptying engines are faster.
+
+    # 64 residents, exponential stays of 100 s, seldom: t = k b: 99 s | t = 8 + 0.1 b ms: 307 s | t constant: 473 s
     """
-    low, high = 0.0, times.xs[-1]
+    stays = _residence(case, made, times)
+    each = made.residents / case.layout.engines
+    waited_for = each if case.stations.sync.rolling else made.residents
+    low, high = 0.0, stays.xs[-1]
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        if residents * _runs(times, period_s, middle) > LAST:
+        if waited_for * _runs(stays, period_s, middle) > LAST:
             low = middle
         else:
             high = middle
-    steps = 16
-    worked = high / steps * sum(_runs(times, period_s, high * (i + 0.5) / steps) for i in range(steps))
-    return high, worked
+    shares = [_runs(stays, period_s, high * (i + 0.5) / DRAIN_STEPS) for i in range(DRAIN_STEPS)]
+    step, context = step_of(case), case.rollout.context_mean
+    full_s = iteration_s(step, each, each * context)
+    paces = [iteration_s(step, each * share, each * share * context) / full_s for share in shares]
+    return high / DRAIN_STEPS * sum(paces), high / DRAIN_STEPS * sum(shares)
 
 
 def _runs(times: Curve, period_s: float, x: float) -> float:

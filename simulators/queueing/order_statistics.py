@@ -82,6 +82,16 @@ class Mixture:
         """The longest of a group, over groups, as a curve."""
         return _longest(self.table, members).scaled(self.unit)
 
+    def by_common(self) -> tuple[tuple[float, "Curve"], ...]:
+        """(weight, distribution of one member) for each value of what a group has in common."""
+        return tuple((weight, curve.scaled(self.unit)) for weight, curve in _by_common(self.table))
+
+
+@lru_cache(maxsize=256)
+def _by_common(table: Table) -> tuple[tuple[float, "Curve"], ...]:
+    rows = zip(table.weights, table.rows, strict=True)
+    return tuple((weight, curve_of(table.xs, [1.0 - below for below in row])) for weight, row in rows)
+
 
 @lru_cache(maxsize=256)
 def _longest(table: Table, members: float) -> "Curve":

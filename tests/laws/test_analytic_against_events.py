@@ -1,5 +1,6 @@
 """The two models agree where the analytic one says that it stands on its own."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from benchmarks.agreement import Pair, compared, compared_job, quantile, table
 from simulators.analytic import AnalyticModel
 from simulators.event_model import EventModel
+from simulators.plant import Mode
 from simulators.scenario import job_at
 from simulators.stations import Plug, SyncMode
 from tests.oracles.configurations import Configuration, configuration
@@ -70,6 +72,51 @@ def drained(job: Configuration) -> Configuration:
     """The same job, whose engines finish what they hold before they take new weights."""
     sync = replace(job.stations.sync, mode=SyncMode.DRAIN, rolling=False)
     return replace(job, stations=replace(job.stations, sync=sync))
+
+
+def errors_of(jobs: Iterable[Configuration]) -> list[float]:
+    found = [compared_job(job, 20_000) for job in jobs]
+    assert all(pair.weak for pair in found if pair is not None)
+    return [abs(pair.error) for pair in found if pair is not None]
+
+
+@pytest.mark.slow
+def test_draining_engines_are_the_faster_the_emptier_they_are() -> None:
+    """Rollouts with tools, whose engines wait for no more than the turns that they hold."""
+    jobs = [configuration(seed, extras=False) for seed in range(100)]
+    errors = errors_of(drained(j) for j in jobs if j.workload.turns.mean > 1.0 and j.topology.mode is Mode.OVERLAPPED)
+    assert len(errors) > 20
+    assert quantile(errors, 0.5) <= 0.05, errors
+    assert quantile(errors, 0.8) <= 0.25, errors
+
+
+@pytest.mark.slow
+def test_a_prompt_whose_answers_are_long_loses_attempt_after_attempt() -> None:
+    """Aborts draw a rollout anew, but for what its prompt has in common."""
+    jobs = [configuration(seed, extras=False) for seed in range(200)]
+    alike = [j for j in jobs if j.workload.turns.mean == 1.0 and j.workload.response.between_prompt_frac > 0.4]
+    errors = errors_of(aborted(j) for j in alike if j.topology.mode is Mode.OVERLAPPED)
+    assert len(errors) > 20
+    assert quantile(errors, 0.5) <= 0.05, errors
+    assert quantile(errors, 0.8) <= 0.2, errors
+
+
+def aborted(job: Configuration) -> Configuration:
+    """The same job, whose engines throw away what they hold when new weights come."""
+    sync = replace(job.stations.sync, mode=SyncMode.ABORT)
+    stations = replace(job.stations, sync=sync)
+    return replace(job, stations=stations, setpoints=replace(job.setpoints, partial_rollout=False))
+
+
+@pytest.mark.slow
+def test_behind_a_shut_gate_there_is_nothing_to_drain() -> None:
+    """A buffer's gate and rollouts of one turn: what starts at once may be more than several steps take."""
+    jobs = [configuration(seed, extras=False) for seed in range(80)]
+    gated = [j for j in jobs if j.workload.turns.mean == 1.0 and j.topology.mode is Mode.OVERLAPPED]
+    errors = errors_of(drained(j) for j in gated if j.stations.admission.plug is Plug.BUFFER_CAP)
+    assert len(errors) > 20
+    assert quantile(errors, 0.5) <= 0.15, errors
+    assert quantile(errors, 0.8) <= 0.35, errors
 
 
 @pytest.mark.slow

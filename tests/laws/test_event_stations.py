@@ -243,6 +243,16 @@ def test_leaked_sandboxes_without_a_lifetime_end_in_a_deadlock() -> None:
     assert stopped.startswith("deadlock")
 
 
+def test_a_fleet_of_which_nothing_starts_ends_the_run_however_many_wait_for_it() -> None:
+    """A rollout would be lost a thousand times before it is given up; 20,000 of them never get there."""
+    lost = with_stations(AGENT, sandboxes=Sandboxes(2.0, start_timeout_s=1.0))
+    simulation = Simulation(with_knobs(with_engine(lost, slots=20_000), max_in_flight=20_000), 1)
+    simulation.advance(until_step=1)
+    assert simulation.stopped is not None
+    assert "4,000,000 attempts were lost and no rollout finished in between" in simulation.stopped
+    assert "time-out" in simulation.stopped
+
+
 def test_a_narrow_verifier_bounds_the_throughput() -> None:
     rate = predict(with_stations(AGENT, verifier=Verifier(10.0, 2))).rollouts_per_s
     assert rate == pytest.approx(0.2, rel=0.01)

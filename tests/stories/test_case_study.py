@@ -9,7 +9,9 @@ from functools import cache
 import pytest
 
 from policies.levers import Lever
-from simulators.pipeline import SimulatedPlant, StepLog, simulate
+from simulators.pipeline import SimulatedPlant, simulate
+from simulators.step_log import StepLog
+from tuner.case_files import SHIPPED, read
 from tuner.commands.simulate import told_levers
 from tuner.report.simulated import waste_of
 from tuner.scenario_files import load
@@ -85,6 +87,32 @@ def test_the_trainer_of_glm_5_waits_three_quarters_of_the_time_and_latency_grows
     latency = [mean(part, "rollout_latency_s") for part in (early, late)]
     assert latency[1] / latency[0] > length[1] / length[0] > 1.5
     assert waste_of(log)["filtered"] > 0.45
+
+
+CHART = {int(row.label.removeprefix("step ")): row for row in read(SHIPPED / "v02-latency.toml").rows}
+"""Latencies and lengths by step: 24 of the 25 are legible. Those of steps 0 to 9 fitted the two parameters of the
+scenario's iteration time."""
+
+
+@cache
+def latency_by_step(seeds: int) -> list[float]:
+    """Of what each step trains: the mean over seeds, for one batch is 32 groups and scatters by a tenth."""
+    logs = [simulate(load("glm-5-tool-use").scenario, seed).log for seed in range(1, seeds + 1)]
+    return [sum(log[step].batch_latency_s or 0.0 for log in logs) / seeds for step in range(25)]
+
+
+@pytest.mark.parametrize("step", CHART)
+def test_each_latency_of_glm_5_is_met_within_a_fifth_those_of_steps_10_to_24_unseen(step: int) -> None:
+    assert latency_by_step(24)[step] == pytest.approx(CHART[step].measured, rel=0.2)
+
+
+def test_lengths_of_glm_5_which_are_inputs_come_out_as_printed() -> None:
+    log = run("glm-5-tool-use").log
+    told = {step: log[step].row.values for step in CHART}
+    ratios = [
+        (told[k]["resp_len_mean"] + told[k]["prompt_len_mean"]) / row.inputs["tokens"] for k, row in CHART.items()
+    ]
+    assert sum(abs(ratio - 1.0) for ratio in ratios) / len(ratios) <= 0.12
 
 
 # ---- the sandbox wall ----

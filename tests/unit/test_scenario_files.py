@@ -65,6 +65,9 @@ MISTAKES = [
     ('mode = "overlapped"', 'mode = "overlaped"', 8, "topology.mode='overlaped' should be 'serial', 'overlapped'"),
     ("group_size = 8", "group_size = true", 16, "setpoints.group_size=true should be a valid integer"),
     ("group_size = 8", "group_size = 8.5", 16, "8.5"),
+    ("steps = 10", "steps = 100001", 5, "horizon.steps=100001 must be at most 100000"),
+    ("mean_tokens = 1000", "mean_tokens = 1e9", 21, "workload.response.mean_tokens=1000000000.0 must be between"),
+    ("sigma = 0.5", "sigma = 40", 21, "workload.response.sigma=40.0 must be between 0 and 5"),
     ("base_s = 2", "base_s = nan", 28, "finite"),
     ("steps = 10", "steps = 1979-05-27", 5, "1979-05-27"),
     ("[horizon]\nsteps = 10", "horizon = 10", 4, "horizon=10 should be a [section]"),
@@ -136,7 +139,8 @@ def test_what_is_no_text_or_endless_is_refused_in_a_sentence(content: bytes, tmp
         ("in_flight=nan", "is no knob"),
         ("gpus_trainer=2.5", "a whole number of at least 1"),
         ("topology.gpus_total=64.5", "write a whole number"),
-        ("workload.response.mean_tokens=nan", "a number of at least 0"),
+        ("workload.response.mean_tokens=nan", "a number between 0 and 1e+07"),
+        ("stations.trainer.base_s=nan", "a number of at least 0"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(setting: str, words: str) -> None:

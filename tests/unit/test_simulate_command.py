@@ -81,7 +81,17 @@ def test_a_shown_scenario_can_be_kept_and_run(tmp_path: Path) -> None:
     text = equipoise("simulate", "--show", "curriculum-step").stdout
     assert text == next(path for path in shipped() if path.stem == "curriculum-step").read_text()
     (tmp_path / "mine.toml").write_text(text.replace("steps = 200", "steps = 2"))
-    assert equipoise("simulate", "--scenario", "mine.toml", cwd=tmp_path).returncode == 0
+    done = equipoise("simulate", "--scenario", "mine.toml", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "drift.0.start=60" in done.stdout
+
+
+def test_what_would_begin_after_the_end_is_told(small: Path) -> None:
+    small.write_text(GOOD + '\n[[event]]\nkind = "node-loss"\nat = 10\ngpus = 1\n')
+    assert "event.1.at=10: the run was over" in " ".join(equipoise("simulate", "--scenario", str(small)).stdout.split())
+    small.write_text(GOOD + '\n[[event]]\nkind = "node-loss"\nat = 9\ngpus = 1\n')
+    answer = json.loads(equipoise("simulate", "--scenario", str(small), "--json").stdout)
+    assert answer["not_reached"] == []
 
 
 def test_a_job_that_cannot_go_on_is_an_answer(tmp_path: Path) -> None:

@@ -83,6 +83,8 @@ class Simulated(_Part):
     waste: dict[str, Frac]
     """Share of dispatched rollouts that no batch used, by cause."""
     events: list[Happening]
+    not_reached: list[Text]
+    """Keys of drifts and events that would have begun after the end of the run."""
     advice: Text | None
     """What `advise` says to the metrics of this run."""
     levers: list[LeverAnswer]

@@ -7,10 +7,11 @@ from statistics import fmean
 from policies.base import Direction
 from policies.control import Action
 from policies.settings import SPLIT, difference, direction, gpus
-from simulators.pipeline import SimulatedPlant, StepLog
+from simulators.pipeline import SimulatedPlant
 from simulators.plant import Receipt
 from simulators.scenario import Scenario
 from simulators.signals import TINY
+from simulators.step_log import StepLog
 from tuner.evaluation.tasks import Judged, Point, Run, Task, Turn
 from tuner.journal import Entry, Ledger
 

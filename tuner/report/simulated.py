@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from math import isfinite
 
 from policies.levers import Lever
-from simulators.pipeline import SimulatedPlant, StepLog
+from simulators.drift import By
+from simulators.pipeline import SimulatedPlant
 from simulators.scenario import Scenario
 from simulators.signals import SIGNALS
+from simulators.step_log import StepLog
 from tuner.answers import simulate as answer
 from tuner.report.answer import finite
 from tuner.report.text import Screen
@@ -79,6 +81,7 @@ def build(run: Run) -> answer.Simulated:
         figures=figures,
         waste=waste,
         events=_happenings(run),
+        not_reached=_not_reached(run),
         advice=run.advice,
         levers=[_lever(lever) for lever in run.levers],
         steps=[_step(entry) for entry in log],
@@ -183,13 +186,21 @@ def _happenings(run: Run) -> list[answer.Happening]:
     return sorted(found, key=lambda h: h.time_s)
 
 
+def _not_reached(run: Run) -> list[str]:
+    """Of the story, what would have begun after the end of the run."""
+    scenario, at = run.scenario, {By.STEP: float(run.plant.step), By.TIME: run.plant.now_s}
+    begins = [(f"drift.{place}.start", drift.start, drift.by) for place, drift in enumerate(scenario.drift)]
+    begins += [(f"event.{place}.at", event.at, event.by) for place, event in enumerate(scenario.event)]
+    return [f"{key}={begin:g}" for key, begin, by in begins if begin >= max(1.0, at[by])]
+
+
 def _place(plant: SimulatedPlant, by: str, at: float) -> tuple[int, float] | None:
-    """Step and second of a moment given by one of them; None beyond the end of the run."""
+    """Step and second of a moment given by one of them; None from the end of the run on."""
     if by == "time":
         done = sum(1 for entry in plant.log if (entry.row.time_s or 0.0) <= at)
-        return (done, at) if at <= plant.now_s else None
+        return (done, at) if at < plant.now_s else None
     times = [0.0, *(entry.row.time_s or 0.0 for entry in plant.log)]
-    return (int(at), times[int(at)]) if int(at) < len(times) else None
+    return (int(at), times[int(at)]) if int(at) < max(1, len(plant.log)) else None
 
 
 def _lever(lever: Lever) -> answer.LeverAnswer:
@@ -233,6 +244,8 @@ def _lines(a: answer.Simulated, figures: Sequence[answer.Figure], screen: Screen
         lines += _entry("Waste", f"of the started rollouts: {lost}", width)
     if a.events:
         lines += _entry("Events", ", ".join(f"{e.what} at step {e.step:,}" for e in a.events), width)
+    if a.not_reached:
+        lines += _entry("Not reached", f"{', '.join(a.not_reached)}: the run was over; lengthen [horizon]", width)
     if a.advice:
         lines += _entry("Advice", f"`advise` on this run's metrics says: {a.advice}", width)
     return lines + [line for lever in a.levers for line in _entry(*told(lever), width)]

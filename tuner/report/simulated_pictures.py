@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simulators.pipeline import StepLog
 from simulators.snapshot import Row
+from simulators.step_log import StepLog
 from tuner.report import pictures, words
 from tuner.report.pictures import Chart, Series
 from tuner.report.simulated import TRAINER_IDLE, USEFUL, true_values

@@ -1,5 +1,7 @@
 """The tables and figures that the docstrings of the analytic model print."""
 
+from math import exp
+
 import pytest
 
 from simulators.analytic import AnalyticModel
@@ -9,8 +11,19 @@ from simulators.event_state import Job
 from simulators.limits import binding_limits
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.queueing.closed import Station, convolution
-from simulators.stations import Admission, Engine, Plug, Sandboxes, Stations, StepTime, Trainer, WeightSync, affine
-from simulators.workload import Lengths, Workload
+from simulators.stations import (
+    Admission,
+    Engine,
+    Plug,
+    Sandboxes,
+    Stations,
+    StepTime,
+    SyncMode,
+    Trainer,
+    WeightSync,
+    affine,
+)
+from simulators.workload import Duration, Lengths, Turns, Workload
 
 
 @pytest.mark.parametrize(("starting", "longer"), [(50, 1.0), (150, 3.5), (300, 11.0)])
@@ -67,3 +80,23 @@ def test_stops_cost_their_share_and_long_ones_more_where_tools_return_meanwhile(
     short = flow(server, 20.0, 5.0, Stops(0.01, 0.1)).turns_per_s
     long = flow(server, 20.0, 5.0, Stops(30.0, 300.0)).turns_per_s
     assert 0.85 * free < long < short < free
+
+
+def drain_s(step: StepTime) -> float:
+    """What the trainer waits for when 64 residents, each of 100 s at a full engine, finish their turns."""
+    per_token = 100.0 / 1000.0 / iteration_s(step, 64.0, 0.0)
+    scaled = StepTime(tuple((b, t * per_token) for b, t in step.table))
+    sync, admission = WeightSync(0.0, SyncMode.DRAIN), Admission(Plug.DROP_OLDEST, 64)
+    stations = Stations(Engine(scaled, 64), Trainer(1e4, 0.0), sync, admission)
+    workload = Workload(Lengths(1.0), Lengths(1000.0, 1.0), Turns(50.0), tool=Duration(1e-3))
+    knobs = Setpoints(gpus_trainer=1, gpus_generator=1, group_size=1, batch_rollouts=1)
+    topology = Topology(mode=Mode.OVERLAPPED, gpus_per_engine=1)
+    return AnalyticModel(stations).predict(topology, workload, knobs).step_s - 1e4
+
+
+def test_an_engine_whose_pace_is_its_residents_drains_in_the_mean_of_what_is_left_and_others_take_longer() -> None:
+    proportional, affine_s, constant = map(drain_s, (affine(1e-6, 0.1), affine(8.0, 0.1), affine(14.4, 0.0)))
+    left_s = 100.0 * 0.5 * exp(1.0)  # E[L^2] / 2 E[L] of sigma 1
+    assert proportional == pytest.approx(left_s, rel=0.05)
+    assert affine_s == pytest.approx(8.0 / 14.4 * constant + 6.4 / 14.4 * proportional, rel=0.01)
+    assert constant > 4.0 * proportional

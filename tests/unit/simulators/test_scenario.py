@@ -8,9 +8,11 @@ from simulators.drift import By, Drift, Shape
 from simulators.plant import Mode, Setpoints
 from simulators.scenario import Event, EventKind, Move, Scenario, job_at, with_knob
 from simulators.scenario_faults import faults_of
-from simulators.stations import Admission, Plug, PrefillPool, Sandboxes
-from simulators.workload import Duration
+from simulators.stations import Admission, Plug, PrefillPool, Sandboxes, SyncMode, Tenant, WeightSync
+from simulators.workload import Duration, TurnLaw, Turns
 from tests.unit.simulators.scenarios import small
+
+NO_TURNS = Turns(law=TurnLaw.EMPIRICAL, quantiles=((0.0, 0.0), (1.0, 0.0)))
 
 
 def eventful(*events: Event) -> Scenario:
@@ -149,8 +151,59 @@ def test_a_setting_that_contradicts_the_mode_is_refused() -> None:
     (fault,) = faults_of(replace(small(), setpoints=replace(small().setpoints, overlap=False)))
     assert (fault.key, fault.value) == ("setpoints.overlap", False)
     assert "topology.mode" in fault.why
-    serial = replace(small().topology, mode=Mode.SERIAL)
-    assert faults_of(replace(small(), topology=serial, setpoints=replace(small().setpoints, overlap=False))) == []
+    assert faults_of(replace(serial(), setpoints=replace(serial().setpoints, overlap=False))) == []
+
+
+def serial() -> Scenario:
+    knobs = replace(small().setpoints, gpus_trainer=None, gpus_generator=None)
+    return replace(small(), topology=replace(small().topology, mode=Mode.SERIAL), setpoints=knobs, move=())
+
+
+@pytest.mark.parametrize("knob", ["gpus_trainer", "gpus_generator"])
+def test_gpus_of_one_side_are_refused_where_both_sides_use_all(knob: str) -> None:
+    (fault,) = faults_of(replace(serial(), setpoints=with_knob(serial().setpoints, knob, 2.0)))
+    assert (fault.key, fault.value) == (f"setpoints.{knob}", 2)
+    assert "topology.mode" in fault.why
+    assert "gpus_total=8" in fault.why
+    assert faults_of(replace(serial(), setpoints=with_knob(serial().setpoints, knob, 8.0))) == []
+    (fault,) = faults_of(replace(serial(), move=(Move(knob),)))
+    assert (fault.key, fault.value) == ("move.0.knob", knob)
+    assert "topology.gpus_total" in fault.why
+
+
+@pytest.mark.parametrize(
+    ("stated", "mode", "remedy"),
+    [(True, SyncMode.DRAIN, "in-flight"), (True, SyncMode.ABORT, "in-flight"), (False, SyncMode.IN_FLIGHT, "drain")],
+)
+def test_a_way_of_publishing_that_the_station_contradicts_is_refused(stated: bool, mode: SyncMode, remedy: str) -> None:
+    stations = replace(small().stations, sync=WeightSync(1.0, mode))
+    job = replace(small(), stations=stations, setpoints=replace(small().setpoints, in_flight_update=stated))
+    (fault,) = faults_of(job)
+    assert (fault.key, fault.value) == ("setpoints.in_flight_update", stated)
+    assert f"stations.sync.mode = {mode}" in fault.why
+    assert remedy in fault.why
+    assert faults_of(replace(job, setpoints=replace(job.setpoints, in_flight_update=not stated))) == []
+
+
+def boxed(**values: float) -> Scenario:
+    return replace(small(), stations=replace(small().stations, sandboxes=Sandboxes(20.0, **values)))
+
+
+def test_a_time_out_under_which_no_sandbox_ever_starts_is_refused() -> None:
+    (fault,) = faults_of(boxed(start_timeout_s=1.0))
+    assert (fault.key, fault.value) == ("stations.sandboxes.start_timeout_s", 1.0)
+    assert "start_s=20" in fault.why
+    assert faults_of(boxed(start_timeout_s=20.0)) == []
+
+
+def test_an_hour_in_which_none_starts_in_time_is_a_story() -> None:
+    slow = Event(EventKind.SLOW_SANDBOX, at=0, by=By.TIME, until=3600, factor=8.0)
+    assert faults_of(replace(boxed(start_timeout_s=60.0), event=(slow,))) == []
+
+
+def test_a_fleet_that_loses_every_start_is_refused() -> None:
+    (fault,) = faults_of(boxed(failure_frac=1.0))
+    assert (fault.key, fault.value) == ("stations.sandboxes.failure_frac", 1.0)
 
 
 @pytest.mark.parametrize("plug", [Plug.WIP_CAP, Plug.DROP_OLDEST, Plug.PER_SYNC])
@@ -176,3 +229,26 @@ def test_ranks_that_do_not_divide_a_batch_are_told_how_many_would() -> None:
     )
     assert "3 data-parallel ranks" in fault.why
     assert "; 2 would" in fault.why
+
+
+STATION_FAULTS = [
+    (boxed(starts_per_s_limit=0.0), "stations.sandboxes.starts_per_s_limit", "leave it out"),
+    (
+        replace(small(), stations=replace(small().stations, tenant=Tenant(0.0))),
+        "stations.tenant.response_tokens",
+        "at least 1",
+    ),
+    (
+        replace(small(), workload=replace(small().workload, turns=NO_TURNS)),
+        "workload.turns.quantiles",
+        "turns of at least 1",
+    ),
+    (replace(small(), move=(Move("max_in_flight"), Move("max_in_flight"))), "move.1.knob", "take one of the two out"),
+]
+
+
+@pytest.mark.parametrize(("scenario", "key", "remedy"), STATION_FAULTS)
+def test_what_would_be_taken_for_something_else_is_refused(scenario: Scenario, key: str, remedy: str) -> None:
+    (fault,) = faults_of(scenario)
+    assert fault.key == key
+    assert remedy in fault.why

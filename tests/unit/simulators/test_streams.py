@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from simulators import events_fast, streams
+from simulators import streams
+from simulators.events import draws
 
 WORDS = st.integers(0, 2**40)
 
@@ -36,7 +37,7 @@ def test_a_draw_lies_inside_0_and_1_and_is_the_same_when_compiled(
 
 @njit(_nrt=False)
 def compiled_uniform(key, stream, group, member, turn):
-    return events_fast.uniform(key, stream, group, member, turn)
+    return draws.uniform(key, stream, group, member, turn)
 
 
 @settings(deadline=None)
@@ -44,14 +45,14 @@ def compiled_uniform(key, stream, group, member, turn):
 def test_the_normal_quantile_is_right_and_the_same_when_compiled(share: float) -> None:
     z = streams.normal_quantile(share)
     assert isclose(z, NormalDist().inv_cdf(share), rel_tol=1e-12, abs_tol=1e-12) or share < 1e-15
-    assert events_fast.normal_quantile(share) == z
+    assert draws.normal_quantile(share) == z
 
 
 @settings(deadline=None)
 @given(st.floats(-40.0, 40.0))
 def test_the_normal_distribution_is_right_and_the_same_when_compiled(z: float) -> None:
     assert isclose(streams.normal_share(z), NormalDist().cdf(z), rel_tol=1e-8, abs_tol=1e-14)
-    assert events_fast.normal_share(z) == streams.normal_share(z)
+    assert draws.normal_share(z) == streams.normal_share(z)
 
 
 @pytest.mark.parametrize("other", [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)])
