@@ -15,6 +15,7 @@ from tuner.ingest.history import RawRow
 from tuner.ingest.lately import lately
 from tuner.ingest.matching import NEUTRAL, Matcher, configured_by
 from tuner.ingest.merging import better, merge_engines, merge_sources, stated_facts, without
+from tuner.ingest.sandbox_sums import summed
 from tuner.ingest.translating import Provenance, translate_rows
 from tuner.records import Configuration, Remark
 
@@ -203,7 +204,7 @@ class Joiner:
         """Rows under our own names beside those of a framework: sandboxes, queues and whatever else it does not log."""
         if trainer == NEUTRAL.name or NEUTRAL.name not in self.matchers:
             return []
-        held = [s.collected.rows[NEUTRAL.name] for s in done if s.collected.rows.get(NEUTRAL.name)]
+        held = summed([s.collected.rows[NEUTRAL.name] for s in done if s.collected.rows.get(NEUTRAL.name)])
         rows = [translate_rows(self.matchers[NEUTRAL.name], raw, mode, self.provenance) for raw in held]
         return [[replace(row, step=None, last_step=None) for row in some if row.values] for some in rows]
 
