@@ -7,9 +7,9 @@ from math import ceil
 from time import monotonic
 from typing import Any
 
-from tuner.config_text import flatten
 from tuner.errors import ConfigError
 from tuner.feeds.base import Cursor, Poll
+from tuner.parsing.configuration import flatten
 from tuner.records import Configuration, Item, Record
 from tuner.sources.wandb.values import numbers, split_clock
 
