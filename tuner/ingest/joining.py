@@ -195,8 +195,9 @@ class Joiner:
     def _rows(self, trainer: str | None, mode: Mode, done: Sequence[SourceRead]) -> tuple[list[Row], list[Note]]:
         if trainer is None:
             return [], []
-        held = [(s.origin, s.collected.rows[trainer]) for s in done if s.collected.rows.get(trainer)]
-        raw, notes = merge_sources(held)
+        told = [s for s in done if s.collected.rows.get(trainer)]
+        held = summed([s.collected.rows[trainer] for s in told])
+        raw, notes = merge_sources([(s.origin, rows) for s, rows in zip(told, held, strict=True) if rows])
         rows = translate_rows(self.matchers[trainer], raw, mode, self.provenance)
         return [row for row in rows if row.values], notes
 
@@ -205,7 +206,7 @@ class Joiner:
         if trainer == NEUTRAL.name or NEUTRAL.name not in self.matchers:
             return []
         held = summed([s.collected.rows[NEUTRAL.name] for s in done if s.collected.rows.get(NEUTRAL.name)])
-        rows = [translate_rows(self.matchers[NEUTRAL.name], raw, mode, self.provenance) for raw in held]
+        rows = [translate_rows(self.matchers[NEUTRAL.name], raw, mode, self.provenance) for raw in held if raw]
         return [[replace(row, step=None, last_step=None) for row in some if row.values] for some in rows]
 
     def _impossible(self) -> list[Note]:

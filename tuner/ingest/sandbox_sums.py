@@ -10,17 +10,19 @@ SUMMED = (STARTED, FAILED, "sandbox_pending")
 
 
 def summed(sources: Sequence[Sequence[RawRow]]) -> list[list[RawRow]]:
-    """The sources, and of those that count sandboxes one in their place: at each count the sum of everybody's last.
+    """Source by source its rows; of those that count sandboxes the first has the counts of all: the sum of their last.
 
     It begins when all have counted: who is not heard yet may have begun long before the rows that are kept. Ends add
     up only where each source tells of them: of a client that logs none nobody knows how many live.
     # worker 1: 5 started at 9:00, 8 at 9:02 | worker 2: 3 started at 9:01  ->  8 at 9:01, 11 at 9:02
     """
     counts = [[row for row in rows if STARTED in row.values] for rows in sources]
-    if sum(map(bool, counts)) < 2:
+    counting = [place for place, rows in enumerate(counts) if rows]
+    if len(counting) < 2:
         return [list(rows) for rows in sources]
-    others = [[row for row in rows if STARTED not in row.values] for rows in sources]
-    return [rows for rows in (*others, _together([rows for rows in counts if rows])) if rows]
+    found = [[row for row in rows if STARTED not in row.values] for rows in sources]
+    found[counting[0]] += _together([counts[place] for place in counting])
+    return found
 
 
 def _together(counts: Sequence[Sequence[RawRow]]) -> list[RawRow]:

@@ -1,6 +1,7 @@
 """What sandbox clients log becomes starts, waits, ends and failures; limits and what was not ended are told."""
 
 import io
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -175,3 +176,19 @@ def test_a_worker_that_is_heard_late_is_never_left_out_of_a_sum(tmp_path: Path) 
     shown = seen(tmp_path, *WORKER_A, others=[WORKER_B, [*late, at(400, "Deleted sandbox c0")]])
     alive = [row.values["sandbox_active"] for row in shown.engine_rows if "sandbox_active" in row.values]
     assert alive == [62.0]
+
+
+def test_workers_beside_a_trainer_that_speaks_our_own_names_add_up_too(tmp_path: Path) -> None:
+    steps = [{"step": step, "step_s": 100.0, "trainer_wait_s": 20.0, "inflight_rollouts": 30} for step in range(5)]
+    (tmp_path / "steps.jsonl").write_text("\n".join(map(json.dumps, steps)) + "\n")
+    feeds = [Source(Tail(str(tmp_path / "steps.jsonl"), ()))]
+    for name, lines in (("a", WORKER_A), ("b", WORKER_B)):
+        (tmp_path / f"{name}.log").write_text("\n".join(lines) + "\n")
+        feeds.append(Source(Tail(str(tmp_path / f"{name}.log"), formats_of((NEUTRAL,)))))
+    plant = LivePlant(feeds)
+    try:
+        shown = plant.observe(1.9e9).snapshot
+    finally:
+        plant.close()
+    assert [row.values["sandbox_active"] for row in shown.rows if "sandbox_active" in row.values][-1] == 58.0
+    assert "28 are held by nobody" in {note.code: note.detail for note in shown.notes}["sandbox-leak"]
