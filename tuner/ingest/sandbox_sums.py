@@ -14,11 +14,12 @@ def summed(sources: Sequence[Sequence[RawRow]]) -> list[list[RawRow]]:
 
     It begins when all have counted: who is not heard yet may have begun long before the rows that are kept. Ends add
     up only where each source tells of them: of a client that logs none nobody knows how many live.
+    Rows of steps are the job's own count, of all.
     # worker 1: 5 started at 9:00, 8 at 9:02 | worker 2: 3 started at 9:01  ->  8 at 9:01, 11 at 9:02
     """
     counts = [[row for row in rows if STARTED in row.values] for rows in sources]
     counting = [place for place, rows in enumerate(counts) if rows]
-    if len(counting) < 2:
+    if len(counting) < 2 or any(row.step is not None for rows in counts for row in rows):
         return [list(rows) for rows in sources]
     found = [[row for row in rows if STARTED not in row.values] for rows in sources]
     found[counting[0]] += _together([counts[place] for place in counting])
