@@ -9,6 +9,8 @@ LIVE_MINUTES ?= 10
 DEMO_LOG ?= examples/prime-rl-saturated-curriculum.log
 
 PY      := $(VENV)/bin/python
+LOCKED  := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	--custom-compile-command 'make lock' --quiet
 STAMP   := $(VENV)/.equipoise-ready
 PYTEST  := $(PY) -m pytest
 
@@ -102,10 +104,10 @@ docs: $(STAMP) ## write the pages and schemas under docs/ and simulators/ that c
 readme: $(STAMP) ## run the commands shown in README.md and write their real output into it
 	$(PY) -m tools.readme --write
 
-lock: ## write requirements.lock anew from pyproject.toml (needs uv)
+lock: ## write requirements.lock anew from pyproject.toml, and that of the auditor (needs uv)
 	@command -v uv >/dev/null 2>&1 || { echo 'make lock needs uv: pip install uv' >&2; exit 1; }
-	uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' --quiet -o requirements.lock
+	uv pip compile pyproject.toml --all-extras --group dev $(LOCKED) -o requirements.lock
+	uv pip compile tools/auditor.in $(LOCKED) -o tools/auditor.lock
 
 build: $(STAMP) ## the wheel and the source archive, in dist/
 	rm -rf dist

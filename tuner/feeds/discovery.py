@@ -11,14 +11,16 @@ from tuner.feeds.mlflow_run import MlflowRun
 from tuner.feeds.scrape import Scrape, Targets
 from tuner.feeds.tail import Tail
 from tuner.feeds.targets import TargetList, with_path
+from tuner.feeds.wandb_run import WandbRun
 from tuner.frameworks.base import Framework
 from tuner.sources.base import Format
 
 if TYPE_CHECKING:
     from tuner.feeds.prometheus import Prometheus
 
-PROMETHEUS, SCRAPE, MLFLOW = "prometheus+", "scrape+", "mlflow+"
+PROMETHEUS, SCRAPE, MLFLOW, WANDB = "prometheus+", "scrape+", "mlflow+", "wandb+"
 LIST = "file:"
+TRACKERS = "mlflow+URI/RUN_ID, wandb+ENTITY/PROJECT/RUN_ID"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,10 @@ def source_of(text: str, wanted: Options) -> Source:
         return Source(scrape, "prometheus", True, SCRAPE, scrape)
     if text.startswith(MLFLOW):
         return Source(MlflowRun(text.removeprefix(MLFLOW)), "mlflow")
+    if text.startswith(WANDB):
+        return Source(WandbRun(text.removeprefix(WANDB)), "wandb")
     if "://" in text:
-        known = "prometheus+http://host:port, scrape+http://host:port, scrape+file:LIST, mlflow+URI/RUN_ID or a path"
+        known = f"prometheus+http://host:port, scrape+http://host:port, scrape+file:LIST, {TRACKERS} or a path"
         raise ConfigError(f"{text.split('@')[-1][:200]}: unknown kind of source; write {known}")
     return Source(Tail(text, wanted.formats, wanted.kind), wanted.kind or "file")
 

@@ -15,6 +15,7 @@ from tuner.ingest.history import RawRow
 from tuner.ingest.lately import lately
 from tuner.ingest.matching import NEUTRAL, Matcher, configured_by
 from tuner.ingest.merging import better, merge_engines, merge_sources, stated_facts, without
+from tuner.ingest.sandbox_sums import summed
 from tuner.ingest.translating import Provenance, translate_rows
 from tuner.records import Configuration, Remark
 
@@ -194,8 +195,9 @@ class Joiner:
     def _rows(self, trainer: str | None, mode: Mode, done: Sequence[SourceRead]) -> tuple[list[Row], list[Note]]:
         if trainer is None:
             return [], []
-        held = [(s.origin, s.collected.rows[trainer]) for s in done if s.collected.rows.get(trainer)]
-        raw, notes = merge_sources(held)
+        told = [s for s in done if s.collected.rows.get(trainer)]
+        held = summed([s.collected.rows[trainer] for s in told])
+        raw, notes = merge_sources([(s.origin, rows) for s, rows in zip(told, held, strict=True) if rows])
         rows = translate_rows(self.matchers[trainer], raw, mode, self.provenance)
         return [row for row in rows if row.values], notes
 
@@ -203,8 +205,8 @@ class Joiner:
         """Rows under our own names beside those of a framework: sandboxes, queues and whatever else it does not log."""
         if trainer == NEUTRAL.name or NEUTRAL.name not in self.matchers:
             return []
-        held = [s.collected.rows[NEUTRAL.name] for s in done if s.collected.rows.get(NEUTRAL.name)]
-        rows = [translate_rows(self.matchers[NEUTRAL.name], raw, mode, self.provenance) for raw in held]
+        held = summed([s.collected.rows[NEUTRAL.name] for s in done if s.collected.rows.get(NEUTRAL.name)])
+        rows = [translate_rows(self.matchers[NEUTRAL.name], raw, mode, self.provenance) for raw in held if raw]
         return [[replace(row, step=None, last_step=None) for row in some if row.values] for some in rows]
 
     def _impossible(self) -> list[Note]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tuner.feeds.base import Cursor, Poll
-from tuner.feeds.tail import Tail, zone_s
+from tuner.feeds.tail import Tail
+from tuner.feeds.zones import zone_s
 from tuner.frameworks.registry import FRAMEWORKS
 from tuner.ingest.reading import formats_of
 from tuner.live import LivePlant, source_at
@@ -151,8 +152,9 @@ def test_a_console_log_is_read_by_its_frameworks_formats(tmp_path: Path) -> None
 
 
 def test_a_long_past_is_read_from_its_beginning_and_its_end(log: Growing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.feeds.tail.BACKLOG_BYTES", 1 << 20)
-    monkeypatch.setattr("tuner.feeds.tail.BEGINNING_BYTES", 1 << 19)
+    monkeypatch.setattr("tuner.feeds.growing.BACKLOG_BYTES", 1 << 20)
+    for place in ("growing", "tail"):
+        monkeypatch.setattr(f"tuner.feeds.{place}.BEGINNING_BYTES", 1 << 19)
     filler, count = " " * 4000, 1000
     log.append("".join(row(step)[:-1] + filler + "\n" for step in range(count)))
     steps = [step for step in log.steps() if step is not None]

@@ -1,6 +1,8 @@
 """What sandbox clients log becomes starts, waits, ends and failures; limits and what was not ended are told."""
 
 import io
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -116,11 +118,16 @@ def test_a_storm_of_starts_is_few_records_and_bounded_memory() -> None:
     assert last.values["sandboxes_started_total"] == KNOWN_MAX + 10_000
 
 
-def seen(tmp_path: Path, *lines: str) -> Snapshot:
-    log, steps = tmp_path / "train.log", tmp_path / "metrics.jsonl"
-    log.write_text("\n".join(lines) + "\n")
+def seen(tmp_path: Path, *lines: str, others: Sequence[Sequence[str]] = ()) -> Snapshot:
+    """What is known of a job with one log of these lines, and further ones of other workers."""
+    steps = tmp_path / "metrics.jsonl"
     steps.write_text('{"step": 7, "time/step": 100.0, "time/wait_for_batch": 20.0, "dispatcher/inflight/train": 30}\n')
-    plant = LivePlant([Source(Tail(str(log), formats_of((NEUTRAL,)))), Source(Tail(str(steps), ()))])
+    feeds = [Source(Tail(str(steps), ()))]
+    for rank, said in enumerate([lines, *others]):
+        log = tmp_path / f"rank-{rank}.log"
+        log.write_text("\n".join(said) + "\n")
+        feeds.append(Source(Tail(str(log), formats_of((NEUTRAL,)))))
+    plant = LivePlant(feeds)
     try:
         return plant.observe(1.9e9).snapshot
     finally:
@@ -136,3 +143,58 @@ def test_processes_that_share_a_log_add_up_to_one_job_that_leaks(tmp_path: Path)
     assert shown.engine_rows[-1].values["sandbox_active"] == 60.0
     assert shown.get("sandbox_fail_frac") == 0.0
     assert "30 are held by nobody" in {note.code: note.detail for note in shown.notes}["sandbox-leak"]
+
+
+def at(second: int, text: str) -> str:
+    return f"2026-11-30 10:{second // 60:02d}:{second % 60:02d} {text}"
+
+
+WORKER_A = [
+    *(at(s, f"Created sandbox a{s}") for s in range(40)),
+    at(60, "SandboxError: prime sandbox provisioning failed: timed out"),
+    at(70, "Deleted sandbox a0"),
+]
+WORKER_B = [*(at(s, f"Created sandbox b{s}") for s in range(20)), at(80, "Deleted sandbox b1")]
+
+
+def test_workers_with_a_log_each_add_up_to_one_job_that_leaks(tmp_path: Path) -> None:
+    shown = seen(tmp_path, *WORKER_A, others=[WORKER_B])
+    newest = shown.engine_rows[-1].values
+    assert newest["sandbox_active"] == 40 - 1 + 20 - 1
+    assert newest["sandbox_fail_frac"] == pytest.approx(1 / 61)
+    assert "28 are held by nobody" in {note.code: note.detail for note in shown.notes}["sandbox-leak"]
+
+
+def test_a_worker_that_tells_no_ends_leaves_the_number_alive_unknown(tmp_path: Path) -> None:
+    shown = seen(tmp_path, *WORKER_A, others=[[*WORKER_B[:-1], at(80, "Created sandbox b20")]])
+    assert "sandbox_active" not in shown.engine_rows[-1].values
+    assert shown.engine_rows[-1].values["sandbox_fail_frac"] == pytest.approx(1 / 62)
+
+
+def test_a_worker_that_is_heard_late_is_never_left_out_of_a_sum(tmp_path: Path) -> None:
+    late = [at(300 + s, f"Created sandbox c{s}") for s in range(5)]
+    shown = seen(tmp_path, *WORKER_A, others=[WORKER_B, [*late, at(400, "Deleted sandbox c0")]])
+    alive = [row.values["sandbox_active"] for row in shown.engine_rows if "sandbox_active" in row.values]
+    assert alive == [62.0]
+
+
+OWN_COUNT = {"sandboxes_started_total": 500.0, "sandboxes_ended_total": 460.0}
+
+
+@pytest.mark.parametrize(("own", "alive"), [({}, {58.0}), (OWN_COUNT, {40.0})])
+def test_beside_a_trainer_of_our_own_names_workers_add_up_and_a_count_of_all_is_not_added_to(
+    tmp_path: Path, own: dict[str, float], alive: set[float]
+) -> None:
+    steps = [{"step": step, "step_s": 100.0, "inflight_rollouts": 30} | own for step in range(5)]
+    (tmp_path / "steps.jsonl").write_text("\n".join(map(json.dumps, steps)) + "\n")
+    feeds = [Source(Tail(str(tmp_path / "steps.jsonl"), ()))]
+    for name, lines in (("a", WORKER_A), ("b", WORKER_B)):
+        (tmp_path / f"{name}.log").write_text("\n".join(lines) + "\n")
+        feeds.append(Source(Tail(str(tmp_path / f"{name}.log"), formats_of((NEUTRAL,)))))
+    plant = LivePlant(feeds)
+    try:
+        shown = plant.observe(1.9e9).snapshot
+    finally:
+        plant.close()
+    assert {row.values["sandbox_active"] for row in shown.rows if "sandbox_active" in row.values} >= alive
+    assert not any(row.values.get("sandbox_active", 0.0) > 60.0 for row in shown.rows)
