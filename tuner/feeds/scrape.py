@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import lru_cache
 from time import monotonic
 from urllib.parse import urlsplit
 
@@ -24,6 +25,10 @@ THREADS_MAX = 16
 """Targets asked at the same time; each answers in milliseconds."""
 LABEL = "instance"
 """Who answered, as Prometheus names it."""
+SERIES_MAX = 200_000
+"""Series remembered, at most: of 4,096 engines some 50 each."""
+STALE_RATIO = 2.0
+"""Series remembered for each one that a poll asks for."""
 TOLD_MAX = 3
 """Silent targets named in a message."""
 SKIPPED = (b"_bucket{", b"_created{", b"_created ")
@@ -41,6 +46,23 @@ class _Answer:
     again: bool = False
 
 
+class _Known:
+    """Series that were parsed before: of the engines that serve now, not of all that came and went in a month."""
+
+    def __init__(self) -> None:
+        self.parse = lru_cache(maxsize=SERIES_MAX)(prometheus_text.series_in)
+        self._asked = 0
+
+    def forget(self) -> None:
+        """Once most of what is remembered was not asked for since the last time, all of it is learnt anew."""
+        info = self.parse.cache_info()
+        asked = info.hits + info.misses
+        if info.currsize > STALE_RATIO * (asked - self._asked):
+            self.parse.cache_clear()
+            asked = 0
+        self._asked = asked
+
+
 class Scrape:
     """Asks every target once a poll; what one does not answer says nothing of the others."""
 
@@ -48,6 +70,7 @@ class Scrape:
         self._name = name
         self._targets = targets
         self._client = Client(access or Access(), connections=TARGETS_MAX)
+        self._known = _Known()
         self._threads: ThreadPoolExecutor | None = None
         self._asked: tuple[str, ...] = ()
         self._waiting: set[str] = set()
@@ -56,6 +79,11 @@ class Scrape:
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def remembered(self) -> int:
+        """Series whose parsed labels are kept."""
+        return self._known.parse.cache_info().currsize
 
     def poll(self, cursor: Cursor, now_s: float, deadline_s: float) -> Poll:
         del cursor
@@ -69,6 +97,7 @@ class Scrape:
             self._asked = targets
             prometheus_text.series_of.cache_clear()  # other targets say other names, and those of the old come no more
         answers = self._ask(targets, now_s, monotonic() + deadline_s)
+        self._known.forget()
         silent = [answer for answer in answers if answer.trouble]
         told = "; ".join(f"{a.target}: {a.trouble}" for a in silent[:TOLD_MAX])
         more = f"; and {len(silent) - TOLD_MAX} more" if len(silent) > TOLD_MAX else ""
@@ -99,7 +128,7 @@ class Scrape:
         try:
             body = self._client.get(target, deadline_at, BYTES_MAX, "text/plain")
             moment = now_s + monotonic() - began
-            return _Answer(target, tuple(items_of(body, target, moment)))
+            return _Answer(target, tuple(items_of(body, target, moment, self._known.parse)))
         except UnansweredError as fault:
             return _Answer(target, trouble=str(fault), again=fault.again)
         except SourceError as fault:
@@ -125,7 +154,7 @@ class Scrape:
         self._client.close()
 
 
-def items_of(body: bytes, target: str, time_s: float) -> Iterator[Item]:
+def items_of(body: bytes, target: str, time_s: float, parse: prometheus_text.Parse) -> Iterator[Item]:
     """The records of one answer, each under the name of who answered. Raises SourceError for what is no metrics text.
 
     A time that a sample itself carries is older than the scrape, and holds.
@@ -133,7 +162,7 @@ def items_of(body: bytes, target: str, time_s: float) -> Iterator[Item]:
     lines = [line for line in body.split(b"\n") if not line.startswith(b"#") and not any(s in line for s in SKIPPED)]
     parts = urlsplit(target)
     host = parts.netloc + ("" if parts.path == METRICS_PATH else parts.path)
-    for item in prometheus_text.read(Opened(io.BytesIO(b"\n".join(lines)), target), ()):
+    for item in prometheus_text.read(Opened(io.BytesIO(b"\n".join(lines)), target), (), parse):
         match item:
             case Record():
                 stamp = item.time_s if item.time_s is not None else time_s

@@ -1,7 +1,7 @@
 """Prometheus text: what an engine or a router answers at /metrics, once or many times in one file."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isnan
@@ -61,6 +61,8 @@ class Series:
         return f"{self.name}{{{','.join(f'{k}={v}' for k, v in self.part)}}}" if self.part else self.name
 
 
+Parse = Callable[[str], Series | None]
+"""From the text before a sample's value to its series."""
 Moment = tuple[int | None, float | None]
 """Number of the scrape, and its time."""
 
@@ -84,6 +86,7 @@ class _Reading:
     """
 
     origin: str
+    parse: Parse
     scrape: _Scrape = field(default_factory=_Scrape)
     section: _Scrape = field(default_factory=_Scrape)
     announced: set[str] = field(default_factory=set)
@@ -97,10 +100,10 @@ class _Reading:
     """Line that ends without newline or is too long: its value may be cut."""
 
 
-def read(opened: Opened, formats: Iterable[Format]) -> Iterator[Item]:
+def read(opened: Opened, formats: Iterable[Format], parse: Parse | None = None) -> Iterator[Item]:
     """Per scrape one record a speaker; `step` counts the scrapes from 0. SourceError when most lines are no samples."""
     del formats
-    reading = _Reading(opened.origin)
+    reading = _Reading(opened.origin, parse or series_of)
     for raw in raw_lines(opened):
         if isinstance(raw, Remark):
             yield raw
@@ -116,7 +119,7 @@ class Follow:
 
     def __init__(self, origin: str, formats: Iterable[Format]) -> None:
         del formats
-        self._reading = _Reading(origin)
+        self._reading = _Reading(origin, series_of)
 
     def feed(self, data: bytes, number: int) -> Iterator[Item]:
         for raw in lines_of(Block(data, number)):
@@ -135,7 +138,7 @@ def _line(reading: _Reading, raw: RawLine) -> Iterator[Item]:
         reading.announced.add(help_of["name"])
         return
     match = _SAMPLE.fullmatch(text)
-    series = series_of(match["series"]) if match else None
+    series = reading.parse(match["series"]) if match else None
     value = number_of(match["value"].replace("+Inf", "inf")) if match else None
     if raw.cut:
         reading.cut_at = raw.number
@@ -177,8 +180,7 @@ def _add(reading: _Reading, series: Series, value: float, number: int) -> None:
     section.samples[series] = value
 
 
-@lru_cache(maxsize=20_000)
-def series_of(text: str) -> Series | None:
+def series_in(text: str) -> Series | None:
     """The name and labels before a sample's value; None when they are not well formed."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415  (loads a web server with it)
 
@@ -190,6 +192,10 @@ def series_of(text: str) -> Series | None:
         return None
     sample = families[0].samples[0]
     return parted(sample.name, sample.labels, SPEAKERS)
+
+
+series_of = lru_cache(maxsize=20_000)(series_in)
+"""The same, remembered: a file says the same series at every scrape."""
 
 
 def parted(name: str, labels: Mapping[str, str], speakers: Collection[str]) -> Series:

@@ -106,6 +106,19 @@ def test_a_token_goes_to_the_target_and_into_no_message(tmp_path: Path) -> None:
     assert "s3cr3t" not in repr(poll)
 
 
+def test_engines_that_come_and_go_leave_no_trace() -> None:
+    """Each poll meets engines of new names, as a fleet that restarts them does for a month."""
+    sizes = []
+    with serving(lambda asked: ENGINE.replace(b'"0"', f'"{asked.path[1:]}"'.encode())) as server:
+        now = iter(range(100))
+        with closing(Scrape("engines", lambda: tuple(f"{server.url}/{n}" for n in [next(now), 1000]))) as scrape:
+            for tick in range(40):
+                assert scrape.poll({}, NOW_S + tick, 5.0).answered == 2
+                sizes.append(scrape.remembered)
+    assert max(sizes[20:]) == max(sizes[:20])
+    assert max(sizes) <= 2 * 2 * ENGINE.count(b"{")
+
+
 def test_a_target_that_hangs_is_not_asked_again_meanwhile() -> None:
     with serving(respond) as server, closing(Scrape("engines", lambda: (f"{server.url}/slow",))) as scrape:
         first = scrape.poll({}, NOW_S, 0.3)
