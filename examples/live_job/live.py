@@ -35,7 +35,7 @@ trainer_resize = "ok"
 
 [setpoints]
 group_size = 4
-batch_rollouts = 16
+batch_rollouts = 48
 staleness_bound = 2
 sync_interval = 1
 overlap = true
@@ -63,7 +63,7 @@ period_s = 2
 earn_auto = false
 drift_s = {drift_s}
 freeze_s = 60
-parameters = {{ review_s = 15 }}
+parameters = {{ review_s = 10 }}
 
 [guardrails]
 stale_s = 20
@@ -78,7 +78,7 @@ path = "{folder}/equipoise.journal"
 [server]
 port = {port}
 """
-"""The loop's times are those of this job: a step takes seconds, so a tick is two and a review fifteen."""
+"""The loop's times are those of this job: a step takes seconds, so a tick is two and a review ten."""
 
 
 def job_file(stage: Stage, folder: Path, prometheus: str, port: int, seconds: float) -> Path:
@@ -113,12 +113,17 @@ def await_steps(folder: Path, process: "subprocess.Popen[bytes]", count: int, pa
     raise RuntimeError(f"the job made fewer than {count} steps in {patience_s:.0f} s; see {folder}.log")
 
 
+def drift_of(seconds: float) -> dict[str, float]:
+    """A run begins and ends quietly: what was before the drift can be told from what is in it."""
+    return {"quiet_s": 0.2 * seconds, "drift_s": 0.6 * seconds}
+
+
 def play(stage: Stage, settings: Settings, seconds: float) -> Path:
     """The whole run. Its folder, with all that was recorded."""
     say(f"starting {stage.engines} engines (a minute or two)")
     stage.start_engines()
     say("starting the job, Prometheus and the controller")
-    job, folder, metrics_port = stage.start_job("job", settings, drift_s=0.8 * seconds)
+    job, folder, metrics_port = stage.start_job("job", settings, **drift_of(seconds))
     await_steps(folder, job, 1)
     _, url = stage.start_prometheus(folder, metrics_port)
     port = free_ports(1)[0]
