@@ -33,6 +33,19 @@ WORK_STEPS = 20
 """The last so many steps of a stretch speak for it: more are another job, by drift."""
 RANGES = {name: (spec.low, spec.high) for name, spec in SIGNALS.items()}
 EVERYTHING = (-LARGEST, LARGEST)
+SUMS = (
+    "step_s",
+    "trainer_busy_s",
+    "trainer_wait_s",
+    "generator_wait_s",
+    "weight_sync_s",
+    "dispatched",
+    "accepted",
+    "filtered_zero_adv",
+)
+"""What two steps have together is the sum of both."""
+PER_SECOND = ("gen_samples_per_s", "train_samples_per_s")
+"""What follows from those sums."""
 LATENCIES = ("rollout_p99_s", "slowest_s", "rollout_latency_s")
 
 
@@ -57,7 +70,24 @@ def level(series: Sequence[float]) -> Level | None:
 def kept_rows(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> list[Row]:
     """Trainer steps in (since, until] that speak for the job. Between two times a step without one does not count."""
     dropped = {d.step for d in snapshot.window.dropped}
-    return [row for row in snapshot.rows if row.step not in dropped and _inside(row.time_s, since_s, until_s)]
+    return _joined([row for row in snapshot.rows if row.step not in dropped and _inside(row.time_s, since_s, until_s)])
+
+
+def _joined(rows: list[Row]) -> list[Row]:
+    """The same, a step in which nothing was trained counted to the one before: it trained that one's share too.
+
+    # 1,024 rollouts in 108 s, then none in 80 s: 1,024 in 188 s
+    """
+    found: list[Row] = []
+    for row in rows:
+        if row.values.get("batch_rollouts") != 0.0 or not found:
+            found.append(row)
+            continue
+        before = found[-1].values
+        whole = {n: before[n] + row.values[n] for n in SUMS if n in before and n in row.values}
+        kept = {n: v for n, v in before.items() if n not in PER_SECOND}
+        found[-1] = replace(found[-1], values={**kept, **whole}, time_s=row.time_s)
+    return found
 
 
 def of_one_setting(snapshot: Snapshot) -> list[Row]:
@@ -114,6 +144,15 @@ def row_rate(values: Mapping[str, float]) -> float | None:
     if rate is None:
         rate = _over(values.get("batch_rollouts"), values.get("step_s"))
     return None if rate is None else rate * (1.0 - values.get("zero_adv_frac", 0.0))
+
+
+def usable_frac(values: Mapping[str, float], filtered: bool) -> float | None:
+    """Share of the groups of one step that taught something."""
+    if not filtered:
+        zero = values.get("zero_adv_frac")
+        return None if zero is None else 1.0 - zero
+    trained, left = values.get("batch_rollouts"), values.get("filtered_zero_adv", 0.0)
+    return trained / (trained + left) if trained else None
 
 
 def work(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> dict[str, Level]:
