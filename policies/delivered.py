@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf, isfinite, log, sqrt
 
-from policies.beliefs import NIS_LIMIT, Belief
+from policies.beliefs import Belief
 from policies.following import followed
 from policies.readings import ROWS_MIN, row_rate, usable_frac
 from policies.sides import with_engine_factor, with_trainer_factor
@@ -27,8 +27,6 @@ NUDGE = 0.02
 """A side is made so much slower to see what it takes from the whole."""
 UNLIKE = 0.7
 """ln of a half or a double: a model that is so far from what the job delivers is none of it."""
-LIMITS_MIN = 0.5
-"""A side limits where more than half of its slowing down is seen in what is delivered."""
 ROUNDS, CLOSE = 4, 0.01
 """Corrections by what is delivered, at most; and how near to it is near enough."""
 
@@ -60,20 +58,6 @@ class Doubt:
         """By how much each side becomes slower for each 1 % that is missing."""
         return self.engine * self.engine_share / self.total, self.trainer * self.trainer_share / self.total
 
-    def widened(self, short: float) -> "Doubt":
-        """The same where that much is missing: beyond NIS_LIMIT the formula of the side that limits is wrong by it.
-
-        Its variance is then what makes the reading a likely one; else the prior would hold on to what is refuted.
-        # engines +-5 % alone limit, 25 % missing (+-5 %): NIS 12.5 -> engines +-24 %, 24 % slower, +-5 %
-        """
-        limits = max(self.engine_share, self.trainer_share)
-        extra = (short**2 - self.total) / limits**2 if limits >= LIMITS_MIN else 0.0
-        if not short**2 > NIS_LIMIT * self.total:
-            return self
-        if self.engine_share >= self.trainer_share:
-            return replace(self, engine=self.engine + extra)
-        return replace(self, trainer=self.trainer + extra)
-
     @property
     def ratio(self) -> float:
         """Variance of ln(generator's rate / trainer's) after it."""
@@ -104,15 +88,13 @@ def delivering(fitted: Fitted, rows: Sequence[Row]) -> Fitted | None:
     doubt = replace(doubt, noise=seen.variance + MODEL**2)
     logs, wanted = (0.0, 0.0), log(seen.rate)
     for _ in range(ROUNDS):
-        short = said + doubt.engine_share * logs[0] + doubt.trainer_share * logs[1] - wanted
-        doubt = doubt.widened(short)
         engine, trainer = doubt.gains()
+        short = said + doubt.engine_share * logs[0] + doubt.trainer_share * logs[1] - wanted
         there = (engine * short, trainer * short)
         nearer = _linear(fitted, there)
         if nearer is None or abs(nearer[0] - wanted) >= abs(said - wanted):
             break
-        shares = {"engine_share": nearer[1].engine_share, "trainer_share": nearer[1].trainer_share}
-        logs, said, doubt = there, nearer[0], replace(doubt, **shares)
+        logs, said, doubt = there, nearer[0], replace(nearer[1], noise=doubt.noise)
         if abs(said - wanted) < max(CLOSE, sqrt(doubt.noise)):
             break
     left = (said - wanted) ** 2

@@ -134,7 +134,8 @@ class Predictive:
     def _rank(self, view: View, found: tuple[Interval, Option]) -> tuple[bool, float]:
         """First what is sure to gain and worth it, then the gain: a step that is sure beats a leap that is not."""
         gain, option = found
-        won = gain.mean - _cost_frac(view, option.changes)
+        likely = gain.mean if view.snapshot.rows else gain.low  # before a first step nothing can be taken back
+        won = likely - _cost_frac(view, option.changes)
         return gain.low > 0.0 and gain.mean >= self._least(view, option), won
 
     def _least(self, view: View, option: Option) -> float:
