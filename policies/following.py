@@ -130,14 +130,14 @@ def followed(rows: Sequence[Row], values: Sequence[float | None]) -> Belief | No
     if seen.walk or not seen.still:
         return _filtered(readings, (seen.walk or seen.expected_walk) / apart)
     standing, walking = (_filtered(readings, walk / apart) for walk in (0.0, seen.expected_walk / (1.0 - seen.still)))
-    return _averaged(standing, walking, seen.still)
+    return standing and walking and _averaged(standing, walking, seen.still)
 
 
-def _filtered(readings: Sequence[tuple[float, Reading]], walk_per_s: float) -> Belief:
-    at_s, first = readings[0]
-    belief, _ = updated(None, first, at_s)
-    for at_s, reading in readings[1:]:
-        belief, _ = updated(predicted(belief, at_s, walk_per_s), reading, at_s)
+def _filtered(readings: Sequence[tuple[float, Reading]], walk_per_s: float) -> Belief | None:
+    belief: Belief | None = None
+    for at_s, reading in readings:
+        belief = belief if belief is None else predicted(belief, at_s, walk_per_s)
+        belief, _ = updated(belief, reading, at_s)
     return belief
 
 
