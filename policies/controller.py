@@ -26,9 +26,11 @@ from policies.control import (
 from policies.gate import Question, confirm
 from policies.guardrails.case import Case, cost_s
 from policies.guardrails.chain import guarded
+from policies.margins import for_predictions
 from policies.noticing import noticed
-from policies.readings import ROWS_MIN, aged, blank_reason, sane, settling_s
+from policies.readings import ROWS_MIN, blank_reason, of_one_setting, settling_s
 from policies.rules import Rules
+from policies.sanity import aged, sane
 from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
 from policies.settings import direction, knobs_of, missing_of
 from policies.state import Asked, State, Wanted
@@ -48,7 +50,7 @@ def tick(
 def sane_tick(
     rules: Rules, state: State, seen: Observation, commands: Iterable[Command], now_s: float
 ) -> tuple[State, Decision]:
-    """The same on an observation that is sane already (policies/readings.py): whoever writes it down saw to that."""
+    """The same on an observation that is sane already (policies/sanity.py): whoever writes it down saw to that."""
     now_s = now_s if state.at_s is None else max(now_s, state.at_s)
     seen = aged(seen, now_s)
     state = replace(state, tick=state.tick + 1, at_s=now_s, stopped=False, cursors=seen.cursors or state.cursors)
@@ -81,7 +83,12 @@ def view_of(rules: Rules, state: State, seen: Observation) -> View:
     central = rules.modeller.central(seen) if rules.modeller is not None and not rests else None
     if central is None:
         return view
-    return replace(view, model=central.model, workload=central.workload, doubt=central.doubt)
+    view = replace(view, model=central.model, workload=central.workload, doubt=central.doubt)
+    try:
+        said = view.predicted(seen.in_force)
+    except ValueError:  # the law will say so
+        return view
+    return replace(view, bounds=for_predictions(view.bounds, view.objective, of_one_setting(seen.snapshot), said))
 
 
 def _bare_view(rules: Rules, state: State, seen: Observation) -> View:

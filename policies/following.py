@@ -9,11 +9,12 @@ variances r f_k,
 
 decides, and a walk is believed only where it explains the series better than standing still by EVIDENCE: pure noise
 taken for a walk would be followed up and down. Then the filter of policies/beliefs.py follows, outliers and all.
+Where no walk is believed, both speak for the level, each by its odds (model averaging: Hoeting et al. 1999).
 # noise of 10 % about one level, 32 steps: s 0, known to 1.8 % | a level that walks by 5 % a step in 5 % of noise: s 1
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import exp, inf, log
 from statistics import fmean
@@ -39,6 +40,8 @@ class Wander:
     """Per step: 0 unless it is clearly more."""
     expected_walk: float = 0.0
     """Per step, over all that is as likely: after a few steps nobody knows that a series stands still."""
+    still: float = 0.0
+    """The probability that it stands still; before it was looked at EVIDENCE says the odds against each walk."""
 
 
 UNSEEN = Wander(NOISE_VARIANCE, 0.0, NOISE_VARIANCE / 16.0)
@@ -48,11 +51,11 @@ UNSEEN = Wander(NOISE_VARIANCE, 0.0, NOISE_VARIANCE / 16.0)
 def wander(logs: Sequence[float]) -> Wander:
     """The likeliest of a few; standing still unless walking is clearly likelier."""
     tried = [(ratio, *_likelihood(logs, ratio)) for ratio in (0.0, *RATIOS)]
-    top = max(found for _, found, _ in tried)
-    weights = [exp(found - top) for _, found, _ in tried]
+    scores = [found - (EVIDENCE if ratio else 0.0) for ratio, found, _ in tried]
+    weights = [exp(score - max(scores)) for score in scores]
     expected = sum(w * ratio * r for w, (ratio, _, r) in zip(weights, tried, strict=True)) / sum(weights)
-    best = max(tried, key=lambda one: one[1] - (EVIDENCE if one[0] else 0.0))
-    return Wander(max(NOISE_FLOOR, best[2]), best[0] * best[2], expected)
+    best = tried[scores.index(max(scores))]
+    return Wander(max(NOISE_FLOOR, best[2]), best[0] * best[2], expected, weights[0] / sum(weights))
 
 
 def _likelihood(logs: Sequence[float], ratio: float) -> tuple[float, float]:
@@ -123,12 +126,26 @@ def followed(rows: Sequence[Row], values: Sequence[float | None]) -> Belief | No
     seen = wander([log(value) for _, value in known]) if len(known) >= ROWS_MIN else UNSEEN
     times = [row.time_s if row.time_s is not None else float(i) for i, (row, _) in enumerate(known)]
     apart = max(TINY, (times[-1] - times[0]) / max(1, len(times) - 1))
-    walk = (seen.walk or seen.expected_walk) / apart
+    readings = [(at_s, Reading(value, seen.noise)) for at_s, (_, value) in zip(times, known, strict=True)]
+    if seen.walk or not seen.still:
+        return _filtered(readings, (seen.walk or seen.expected_walk) / apart)
+    standing, walking = (_filtered(readings, walk / apart) for walk in (0.0, seen.expected_walk / (1.0 - seen.still)))
+    return standing and walking and _averaged(standing, walking, seen.still)
+
+
+def _filtered(readings: Sequence[tuple[float, Reading]], walk_per_s: float) -> Belief | None:
     belief: Belief | None = None
-    for at_s, (_, value) in zip(times, known, strict=True):
-        belief = belief if belief is None else predicted(belief, at_s, walk)
-        belief, _ = updated(belief, Reading(value, seen.noise), at_s)
+    for at_s, reading in readings:
+        belief = belief if belief is None else predicted(belief, at_s, walk_per_s)
+        belief, _ = updated(belief, reading, at_s)
     return belief
+
+
+def _averaged(one: Belief, other: Belief, share: float) -> Belief:
+    """The level where one of two holds, with that probability: what they disagree by is doubt too."""
+    mean = share * one.log_mean + (1.0 - share) * other.log_mean
+    spread = share * (1.0 - share) * (one.log_mean - other.log_mean) ** 2
+    return replace(one, log_mean=mean, variance=share * one.variance + (1.0 - share) * other.variance + spread)
 
 
 def newest(rows: Sequence[Row], name: str) -> float | None:

@@ -8,11 +8,9 @@ from math import log, sqrt
 from statistics import fmean
 
 from policies.beliefs import Reading
-from policies.settings import values
-from simulators.fields import range_of
 from simulators.plant import Mode, Observation, Setpoints, Topology
-from simulators.signals import LARGEST, SIGNALS, TINY
-from simulators.snapshot import Note, Row, Signal, Snapshot
+from simulators.signals import TINY
+from simulators.snapshot import Row, Snapshot
 
 ROWS_MIN = 4
 """Fewer steps have no level: their noise is not known."""
@@ -25,14 +23,22 @@ WAITING_FRAC = 0.05
 GATED_MAX = 0.5
 """A generator that is held back for more than this was not seen at work: its rate is a lower bound only."""
 
-
-REAL = ("oversampling_ratio", "staleness_bound")
-"""Setpoints that need not be whole."""
 WORK = ("tokens", "rollouts", "length", "usable", "outside")
 WORK_STEPS = 20
 """The last so many steps of a stretch speak for it: more are another job, by drift."""
-RANGES = {name: (spec.low, spec.high) for name, spec in SIGNALS.items()}
-EVERYTHING = (-LARGEST, LARGEST)
+SUMS = (
+    "step_s",
+    "trainer_busy_s",
+    "trainer_wait_s",
+    "generator_wait_s",
+    "weight_sync_s",
+    "dispatched",
+    "accepted",
+    "filtered_zero_adv",
+)
+"""What two steps have together is the sum of both."""
+PER_SECOND = ("gen_samples_per_s", "train_samples_per_s")
+"""What follows from those sums."""
 LATENCIES = ("rollout_p99_s", "slowest_s", "rollout_latency_s")
 
 
@@ -57,7 +63,24 @@ def level(series: Sequence[float]) -> Level | None:
 def kept_rows(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> list[Row]:
     """Trainer steps in (since, until] that speak for the job. Between two times a step without one does not count."""
     dropped = {d.step for d in snapshot.window.dropped}
-    return [row for row in snapshot.rows if row.step not in dropped and _inside(row.time_s, since_s, until_s)]
+    return _joined([row for row in snapshot.rows if row.step not in dropped and _inside(row.time_s, since_s, until_s)])
+
+
+def _joined(rows: list[Row]) -> list[Row]:
+    """The same, a step in which nothing was trained counted to the one before: it trained that one's share too.
+
+    # 1,024 rollouts in 108 s, then none in 80 s: 1,024 in 188 s
+    """
+    found: list[Row] = []
+    for row in rows:
+        if row.values.get("batch_rollouts") != 0.0 or not found:
+            found.append(row)
+            continue
+        before = found[-1].values
+        whole = {n: before[n] + row.values[n] for n in SUMS if n in before and n in row.values}
+        kept = {n: v for n, v in before.items() if n not in PER_SECOND}
+        found[-1] = replace(found[-1], values={**kept, **whole}, time_s=row.time_s)
+    return found
 
 
 def of_one_setting(snapshot: Snapshot) -> list[Row]:
@@ -114,6 +137,15 @@ def row_rate(values: Mapping[str, float]) -> float | None:
     if rate is None:
         rate = _over(values.get("batch_rollouts"), values.get("step_s"))
     return None if rate is None else rate * (1.0 - values.get("zero_adv_frac", 0.0))
+
+
+def usable_frac(values: Mapping[str, float], filtered: bool) -> float | None:
+    """Share of the groups of one step that taught something."""
+    if not filtered:
+        zero = values.get("zero_adv_frac")
+        return None if zero is None else 1.0 - zero
+    trained, left = values.get("batch_rollouts"), values.get("filtered_zero_adv", 0.0)
+    return trained / (trained + left) if trained else None
 
 
 def work(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> dict[str, Level]:
@@ -231,70 +263,3 @@ def noise_variance(rates: Sequence[float]) -> float:
         return NOISE_VARIANCE
     steps = [b - a for a, b in pairwise(logs)]
     return max(NOISE_FLOOR, sum(d * d for d in steps) / len(steps) / 2.0)
-
-
-def sane(seen: Observation) -> Observation:
-    """The observation without any value that cannot be: of another type, not finite, out of its signal's range.
-
-    What is left out is noted; a sane observation is returned as it is.
-    """
-    snapshot = seen.snapshot
-    in_force = Setpoints(**{n: v for n, v in values(seen.in_force).items() if _settable(n, v)})
-    rows = (*snapshot.rows, *snapshot.engine_rows)
-    if all(map(_is_sane_row, rows)) and all(_is_sane_signal(n, s) for n, s in snapshot.signals.items()):
-        return seen if in_force == seen.in_force else replace(seen, in_force=in_force)
-    bad = {n for n, s in snapshot.signals.items() if not _is_sane_signal(n, s)}
-    bad |= {n for row in rows for n, v in row.values.items() if not _is_possible(n, v)}
-    bad |= {"time_s" for row in rows if not _is_time(row.time_s)}
-    snapshot = replace(
-        snapshot,
-        signals={n: s for n, s in snapshot.signals.items() if _is_sane_signal(n, s)},
-        rows=tuple(_sane_row(row) for row in snapshot.rows),
-        engine_rows=tuple(_sane_row(row) for row in snapshot.engine_rows),
-        notes=(*snapshot.notes, Note("impossible-value", f"left out: {', '.join(sorted(bad))}")),
-    )
-    return replace(seen, snapshot=snapshot, in_force=in_force)
-
-
-def aged(seen: Observation, now_s: float) -> Observation:
-    """The observation as of now: one that was made earlier (an outage, a recording) is older by so much."""
-    late = now_s - seen.time_s
-    if late <= 0.0:
-        return replace(seen, time_s=now_s)
-    signals = {n: replace(s, age_s=(s.age_s or 0.0) + late) for n, s in seen.snapshot.signals.items()}
-    return replace(seen, time_s=now_s, snapshot=replace(seen.snapshot, signals=signals))
-
-
-def _sane_row(row: Row) -> Row:
-    time_s = row.time_s if _is_time(row.time_s) else None
-    return replace(row, values={n: v for n, v in row.values.items() if _is_possible(n, v)}, time_s=time_s)
-
-
-def _is_sane_row(row: Row) -> bool:
-    return _is_time(row.time_s) and all(_is_possible(n, v) for n, v in row.values.items())
-
-
-def _is_sane_signal(name: str, signal: Signal) -> bool:
-    return _is_possible(name, signal.value) and _is_time(signal.age_s)
-
-
-def _is_time(seconds: float | None) -> bool:
-    """A time or an age may be unknown, else it is finite and not negative."""
-    return seconds is None or 0.0 <= seconds <= LARGEST
-
-
-def _is_possible(name: str, value: object) -> bool:
-    """A number inside its signal's range: no other type, no NaN, no infinity."""
-    if type(value) is not float and type(value) is not int:
-        return False
-    low, high = RANGES.get(name, EVERYTHING)
-    return low <= value <= high
-
-
-def _settable(name: str, value: object) -> bool:
-    """A switch is on or off, a count whole, and all are in the range of their name."""
-    if isinstance(value, bool):
-        return True
-    low, high = range_of(name)
-    known = isinstance(value, int | float) and low <= value <= high
-    return known and (name in REAL or isinstance(value, int))

@@ -13,8 +13,8 @@ from typing import Protocol
 from policies.conduct import noted
 from policies.control import Command, CommandKind, Decision
 from policies.controller import sane_tick, tick
-from policies.readings import sane
 from policies.rules import Rules
+from policies.sanity import sane
 from policies.settings import values
 from policies.state import State
 from simulators.clock import Clock

@@ -61,10 +61,11 @@ def bounded(case: Case) -> Ruling:
 def one_step(case: Case) -> Ruling:
     """A split goes a first step (policies/stages.py) until a move has proved itself: narrowed, not held.
 
-    Where a change is a restart, a step costs as much as the whole way: it goes there at once.
+    Where a change is a restart, a step costs as much as the whole way; before the job's first step has ended there is
+    nothing that it could be compared with, and nothing to be lost on the way: it goes there at once.
     """
     now, then, total = case.view.in_force.gpus_trainer, case.then.gpus_trainer, gpus(case.view.in_force)
-    if SPLIT not in case.knobs or now is None or then is None or total is None:
+    if SPLIT not in case.knobs or now is None or then is None or total is None or not case.view.snapshot.rows:
         return OK
     how = case.view.capability(SPLIT)
     if now == then or case.good_moves >= case.limits.trusted_moves or (how and how.change is Change.RESTART):

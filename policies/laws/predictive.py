@@ -28,7 +28,7 @@ States: waiting (review not due) -> review -> hold, or proposal; a proposal is r
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
 
 from policies.base import Interval
 from policies.beliefs import CENTRAL_80, EXPONENT_VARIANCE
@@ -39,7 +39,7 @@ from policies.objective import Constraint
 from policies.options import CLIMBS, Ask, Option, asked, keeping, named, splits
 from policies.outlook import Outlook, at, place, to_come
 from policies.probation import STEPS_MIN
-from policies.readings import settling_s
+from policies.readings import ROWS_MIN, settling_s
 from policies.settings import SPLIT, knobs_of, merged, values
 from simulators.plant import Change, Setpoints
 from simulators.signals import TINY
@@ -121,7 +121,9 @@ class Predictive:
         return Proposal(option.changes, words, gain)
 
     def _later(self, view: View, reason: str) -> Hold:
-        memory: Memory = {REVIEW_S: view.now_s + self.review_s, "why": reason}
+        """Looks again after as many steps as have a level, or when a review is due: what comes first."""
+        step_s = view.snapshot.get("step_s") or inf
+        memory: Memory = {REVIEW_S: view.now_s + min(self.review_s, ROWS_MIN * step_s), "why": reason}
         return Hold(reason, memory=memory)
 
     def _options(self, view: View, ask: Ask, now: float, drift: Outlook) -> Iterator[Option]:
@@ -132,7 +134,8 @@ class Predictive:
     def _rank(self, view: View, found: tuple[Interval, Option]) -> tuple[bool, float]:
         """First what is sure to gain and worth it, then the gain: a step that is sure beats a leap that is not."""
         gain, option = found
-        won = gain.mean - _cost_frac(view, option.changes)
+        likely = gain.mean if view.snapshot.rows else gain.low  # before a first step nothing can be taken back
+        won = likely - _cost_frac(view, option.changes)
         return gain.low > 0.0 and gain.mean >= self._least(view, option), won
 
     def _least(self, view: View, option: Option) -> float:

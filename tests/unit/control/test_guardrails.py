@@ -121,6 +121,13 @@ def test_a_long_way_is_narrowed_to_one_step() -> None:
     assert "one step" in next(step.reason for step in trail if step.guard == "one-step")
 
 
+def test_before_the_first_step_there_is_nothing_to_be_compared_with_and_nothing_to_wait_for() -> None:
+    at_work = replace(with_signals(tpot_s=0.02), rows=())
+    whole, ruling, _ = guarded(case(changes=with_trainer(START, TOPOLOGY, 48), snapshot=at_work, agreed=2))
+    assert ruling.code is None
+    assert whole.changes.gpus_trainer == 48
+
+
 def test_after_good_moves_the_way_is_not_narrowed() -> None:
     free, _, _ = guarded(case(changes=with_trainer(START, TOPOLOGY, 48), good_moves=3))
     assert free.changes.gpus_trainer == 48

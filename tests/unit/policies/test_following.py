@@ -56,6 +56,13 @@ def test_a_still_level_is_known_by_all_of_its_steps() -> None:
     assert (sum(e * e for e in errors) / 100) ** 0.5 < 0.05 / 4.0
 
 
+def test_a_level_that_stands_still_is_as_near_as_it_says() -> None:
+    found = [followed(rows(logs), [exp(x) for x in logs]) for logs in (noise(seed, 48) for seed in range(100))]
+    beliefs = [belief for belief in found if belief is not None]
+    assert sum(abs(one.log_mean) < 1.28 * one.sigma for one in beliefs) >= 72
+    assert sum(one.sigma for one in beliefs) / 100 < 1.75 * 0.05 / 48**0.5
+
+
 def test_a_jump_is_followed_within_a_few_steps() -> None:
     logs = noise(3, 40) + [0.5 + e for e in noise(4, 8)]
     belief = followed(rows(logs), [exp(x) for x in logs])
