@@ -30,9 +30,10 @@ import tomlkit
 from policies.control import Action, ControlMode
 from policies.state import State
 from simulators.clock import VirtualClock
-from simulators.pipeline import SimulatedPlant, StepLog
+from simulators.pipeline import SimulatedPlant
 from simulators.plant import Setpoints
 from simulators.scenario import Scenario
+from simulators.step_log import StepLog
 from tests.fleet.fleet import Fleet
 from tests.fleet.server import prometheus
 from tests.fleet.web import served

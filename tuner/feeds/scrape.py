@@ -72,7 +72,6 @@ class Scrape:
         self._client = Client(access or Access(), connections=TARGETS_MAX)
         self._known = _Known()
         self._threads: ThreadPoolExecutor | None = None
-        self._asked: tuple[str, ...] = ()
         self._waiting: set[str] = set()
         """Targets whose last answer still is awaited: they are not asked again meanwhile."""
 
@@ -93,9 +92,6 @@ class Scrape:
             return Poll(asked=0, answered=0, failure=str(fault))
         if not targets:
             return Poll(asked=0, answered=0, failure=f"{self._name}: no target is listed; add one")
-        if targets != self._asked:
-            self._asked = targets
-            prometheus_text.series_of.cache_clear()  # other targets say other names, and those of the old come no more
         answers = self._ask(targets, now_s, monotonic() + deadline_s)
         self._known.forget()
         silent = [answer for answer in answers if answer.trouble]

@@ -1,9 +1,7 @@
 """Direct scraping: many targets at once, each with its own troubles."""
 
-import gc
 import re
 import time
-import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
@@ -221,26 +219,3 @@ def test_the_contract_of_targets_says_what_they_serve(tmp_path: Path) -> None:
             told = source.contracting.contract(FRAMEWORKS, DEADLINE_S)
     assert told.found == {"vllm": ("vllm:num_requests_running", "vllm:kv_cache_usage_perc")}
     assert "the trainer" in next(m.remedy for m in told.missing if m.what == "step_s")
-
-
-def test_engines_that_come_under_ever_new_names_leave_no_memory_of_the_old() -> None:
-    def speak(asked: Asked) -> bytes:
-        name = f'{{engine="0",model_name="{asked.path}"}}'
-        return f"vllm:num_requests_running{name} 12\nvllm:num_requests_waiting{name} 3\n".encode()
-
-    held = []
-    with serving(speak) as server:
-        url = server.url
-        number = iter(range(10_000))
-        with closing(Scrape("engines", lambda: (f"{url}/{next(number)}",))) as scrape:
-            tracemalloc.start()
-            try:
-                for _ in range(3):
-                    for _ in range(100):
-                        scrape.poll({}, NOW_S, DEADLINE_S)
-                    server.asked.clear()
-                    gc.collect()
-                    held.append(tracemalloc.get_traced_memory()[0])
-            finally:
-                tracemalloc.stop()
-    assert held[2] - held[1] < 40_000, "two hundred names of engines that are gone take 140 kB"
