@@ -82,6 +82,9 @@ end = 40
 - What is impossible is refused: a batch that is no multiple of the group, an engine larger than its pool, a trainer
   size that the topology does not allow, negative times, workloads that are empty or that no batch can be filled from.
   Drift and events are followed to where they lead.
+- A knob that another key decides is refused where it says otherwise: GPUs of one side in a serial job,
+  `in_flight_update` beside `stations.sync.mode`. Drift and events that would begin after the end of the run are told
+  with its answer.
 - Absent is unknown or not there; it is never 0. Times are seconds, lengths tokens, shares from 0 to 1.
 - An editor that reads JSON Schema finds it in `simulators/scenarios/scenario.schema.json`.
 - `--set KNOB=VALUE` replaces a knob, `--set workload.response.mean_tokens=9000` a number, for one run.
