@@ -266,6 +266,7 @@ def main() -> int:
     asked.add_argument("--speed", type=float, default=40.0, help="simulated seconds in one of the wall")
     asked.add_argument("--law", default="predictive")
     asked.add_argument("--seed", type=int, default=1)
+    asked.add_argument("--record", type=Path, help="a JSON file for what was measured")
     asked.add_argument("--keep", type=Path, help="a folder for the journal and all else of the run")
     told = asked.parse_args()
     with tempfile.TemporaryDirectory(prefix="equipoise-sidecar-") as scratch:
@@ -274,6 +275,8 @@ def main() -> int:
         found = measured(Wish(told.speed, told.law, folder, told.seed))
     for name, value in found.items():
         print(f"{name:30} {value:12.3f}", flush=True)
+    if told.record is not None:
+        told.record.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

@@ -62,12 +62,11 @@ class Restarter:
 
     def progress(self) -> Progress:
         word, number = self._told()
-        if word == "ended":
-            if self._child is not None:
-                self._child.poll()
-            return Progress(code=number)
         mine = self._child is not None and self._child.poll() is None
-        return Progress(running=mine or (word == "running" and self._is_ours(number)))
+        if word != "ended" and (mine or (word == "running" and self._is_ours(number))):
+            return Progress(running=True)
+        word, number = self._told()  # again: its last word may have come between the two looks
+        return Progress(code=number if word == "ended" else None)
 
     def kill(self) -> None:
         """Ends it with its children; what it began on other machines it alone can end."""

@@ -196,6 +196,7 @@ class Joiner:
         if trainer is None:
             return [], []
         told = [s for s in done if s.collected.rows.get(trainer)]
+        told = _stepped(told) if trainer == NEUTRAL.name else told
         held = summed([s.collected.rows[trainer] for s in told])
         raw, notes = merge_sources([(s.origin, rows) for s, rows in zip(told, held, strict=True) if rows])
         rows = translate_rows(self.matchers[trainer], raw, mode, self.provenance)
@@ -203,9 +204,11 @@ class Joiner:
 
     def _beside(self, trainer: str | None, mode: Mode, done: Sequence[SourceRead]) -> list[list[Row]]:
         """Rows under our own names beside those of a framework: sandboxes, queues and whatever else it does not log."""
-        if trainer == NEUTRAL.name or NEUTRAL.name not in self.matchers:
+        if NEUTRAL.name not in self.matchers:
             return []
-        held = summed([s.collected.rows[NEUTRAL.name] for s in done if s.collected.rows.get(NEUTRAL.name)])
+        told = [s for s in done if s.collected.rows.get(NEUTRAL.name)]
+        steps = _stepped(told) if trainer == NEUTRAL.name else []
+        held = summed([s.collected.rows[NEUTRAL.name] for s in told if not any(s is one for one in steps)])
         rows = [translate_rows(self.matchers[NEUTRAL.name], raw, mode, self.provenance) for raw in held if raw]
         return [[replace(row, step=None, last_step=None) for row in some if row.values] for some in rows]
 
@@ -265,6 +268,12 @@ class Joiner:
 
 def _public(name: str | None) -> str | None:
     return None if name == NEUTRAL.name else name
+
+
+def _stepped(told: Sequence[SourceRead]) -> list[SourceRead]:
+    """Of sources under our own names those that tell the trainer's steps; all of them where none does."""
+    found = [s for s in told if any(row.step is not None for row in s.collected.rows[NEUTRAL.name])]
+    return found or list(told)
 
 
 def _place(row: RawRow) -> str | None:
