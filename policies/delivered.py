@@ -8,11 +8,10 @@ Kalman's update with one reading. What is left of it after the update is the str
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp, inf, isfinite, log, sqrt
+from math import exp, inf, log, sqrt
 
-from policies.beliefs import Belief
 from policies.following import followed
-from policies.readings import ROWS_MIN, row_rate, usable_frac
+from policies.readings import ROWS_MIN, row_rate
 from policies.sides import with_engine_factor, with_trainer_factor
 from simulators.analytic import AnalyticModel
 from simulators.event_state import Job
@@ -80,7 +79,7 @@ def delivering(fitted: Fitted, rows: Sequence[Row]) -> Fitted | None:
     side limits after the first correction the parts are others: linearised anew there (iterated Kalman, Bell and Cathey
     1993), as long as that explains more of what is delivered. None where nothing does: the job is built otherwise.
     """
-    seen = _delivered(rows, bool(fitted.job.setpoints.filter_zero_adv))
+    seen = followed(rows, [row_rate(row.values) for row in rows])
     # The first steps fill the pipeline: what they deliver is less than either side can.
     if seen is None or len(rows) < ROWS_MIN or (at := _linear(fitted, (0.0, 0.0))) is None:
         return fitted
@@ -101,32 +100,6 @@ def delivering(fitted: Fitted, rows: Sequence[Row]) -> Fitted | None:
     if left > UNLIKE**2:
         return None
     return Fitted(_slowed(fitted.job, logs), replace(doubt, misfit=max(0.0, left - doubt.noise)))
-
-
-def _delivered(rows: Sequence[Row], filtered: bool) -> Belief | None:
-    """Useful rollouts per second as the job is now, read off whichever of four rates is known best.
-
-    Which groups teach something and how long their answers are is luck: of 64 groups of 8 a tenth of the rate either
-    way, and no word on how fast anything is. So the rate is looked at per usable share, by the token, and both; times
-    what share and length are now, which is what the model is asked at.
-    # 64 groups, 60 % usable, lengths that double meanwhile: rollouts/s walk, tokens tried for stand still within 9 %
-    """
-    rates = [row_rate(row.values) for row in rows]
-    shares = [usable_frac(row.values, filtered) for row in rows]
-    lengths = [row.values.get("resp_len_mean") for row in rows]
-    found = [(followed(rows, rates), 0.0)]
-    for luck in ([(shares, -1.0)], [(lengths, 1.0)], [(shares, -1.0), (lengths, 1.0)]):
-        level, freed = 0.0, rates
-        for values, power in luck:
-            now = followed(rows, values)
-            level -= power * now.log_mean if now is not None else inf
-            freed = [x and y and x * y**power for x, y in zip(freed, values, strict=True)]
-        found.append((None if None in freed else followed(rows, freed), level))
-    known = [(belief, level) for belief, level in found if belief is not None and isfinite(level)]
-    if not known:
-        return None
-    best, level = min(known, key=lambda pair: pair[0].variance)
-    return replace(best, log_mean=best.log_mean + level)
 
 
 def _slowed(job: Job, logs: tuple[float, float]) -> Job:

@@ -14,7 +14,7 @@ from math import inf
 from policies.beliefs import EXPONENT_MEAN, Belief
 from policies.delivered import MISFIT, Doubt, Fitted, delivering
 from policies.following import followed, mean_of, newest
-from policies.readings import ROWS_MIN, kept_rows, of_one_setting, usable_frac
+from policies.readings import ROWS_MIN, kept_rows, of_one_setting
 from policies.settings import missing_of, without
 from policies.sides import hinged, with_engine_factor, with_trainer_factor
 from simulators.analytic.rollout import clipped_mean
@@ -128,7 +128,7 @@ def with_clipped_mean(lengths: Lengths, mean_tokens: float) -> Lengths:
 def _solve(job: Job, solve: SolveRates, rows: Sequence[Row]) -> SolveRates:
     """Prompts that all rollouts solve take the blame for every group without advantage: the model learns them."""
     size = job.setpoints.group_size or 1
-    kept = followed(rows, [usable_frac(row.values, bool(job.setpoints.filter_zero_adv)) for row in rows])
+    kept = followed(rows, [_usable(row, bool(job.setpoints.filter_zero_adv)) for row in rows])
     stated = usable_share(solve, size)
     varying = max(TINY, 1.0 - solve.always_frac - solve.never_frac)
     if kept is None or stated <= TINY:
@@ -136,6 +136,16 @@ def _solve(job: Job, solve: SolveRates, rows: Sequence[Row]) -> SolveRates:
     wanted = min(1.0, varying * min(1.0, kept.rate) / stated)
     never = min(solve.never_frac, 1.0 - wanted)
     return replace(solve, always_frac=max(0.0, 1.0 - never - wanted), never_frac=never)
+
+
+def _usable(row: Row, filtered: bool) -> float | None:
+    """Share of the groups of one step that taught something."""
+    values = row.values
+    if not filtered:
+        zero = values.get("zero_adv_frac")
+        return None if zero is None else 1.0 - zero
+    trained, left = values.get("batch_rollouts"), values.get("filtered_zero_adv", 0.0)
+    return trained / (trained + left) if trained else None
 
 
 # ---- how fast the stations are ----

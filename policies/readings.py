@@ -139,15 +139,6 @@ def row_rate(values: Mapping[str, float]) -> float | None:
     return None if rate is None else rate * (1.0 - values.get("zero_adv_frac", 0.0))
 
 
-def usable_frac(values: Mapping[str, float], filtered: bool) -> float | None:
-    """Share of the groups of one step that taught something."""
-    if not filtered:
-        zero = values.get("zero_adv_frac")
-        return None if zero is None else 1.0 - zero
-    trained, left = values.get("batch_rollouts"), values.get("filtered_zero_adv", 0.0)
-    return trained / (trained + left) if trained else None
-
-
 def work(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> dict[str, Level]:
     """What was done in (since, until], and what it was like, on average."""
     series = work_series(snapshot, since_s, until_s)

@@ -1,8 +1,7 @@
 """The fit is brought to what the job delivers, and knows when it cannot be."""
 
 from dataclasses import replace
-from math import exp, log
-from random import Random
+from math import log
 
 import pytest
 
@@ -67,21 +66,3 @@ def test_a_slower_trainer_alone_moves_only_the_trainer() -> None:
     engines = found.job.stations.engine.step.table[0][1] / bound.stations.engine.step.table[0][1]
     assert engines == pytest.approx(1.0, abs=0.02)
     assert found.job.stations.trainer.base_s == pytest.approx(bound.stations.trainer.base_s, rel=0.04)
-
-
-def test_the_luck_of_groups_says_nothing_of_speed() -> None:
-    """Engines that make the same all the time, of which now 45 % and now 75 % teach something."""
-    rate, draw = made(JOB), Random(1)
-    shares = [draw.uniform(0.45, 0.75) for _ in range(40)]
-    usable = sum(map(log, shares)) / len(shares)
-    lucky, plain = [], []
-    for i, share in enumerate(shares):
-        step_s = 512.0 / (rate * share / exp(usable))
-        values = {"step_s": step_s, "batch_rollouts": 512.0}
-        plain.append(Row(values, i, 100.0 * i))
-        lucky.append(Row({**values, "filtered_zero_adv": 512.0 / share - 512.0}, i, 100.0 * i))
-    known, unknown = (delivering(Fitted(JOB, Doubt(trainer=0.01)), rows) for rows in (lucky, plain))
-    assert known is not None
-    assert unknown is not None
-    assert known.doubt.noise < unknown.doubt.noise / 2.0
-    assert log(made(known.job) / rate) == pytest.approx(0.0, abs=0.02)
