@@ -118,6 +118,14 @@ class View:
     """Of the model: variance of ln(generator's rate / trainer's)."""
     memory: Memory = field(default_factory=dict)
 
+    @property
+    def begins(self) -> bool:
+        """True where the job is known not to have ended a step: nothing was measured that a move could be held against.
+
+        Rows that are missing do not say so: a controller may come late, and a trainer may be silent.
+        """
+        return self.inventory.steps_done == 0 and not self.snapshot.rows
+
     def predicted(self, settings: Setpoints) -> Prediction | None:
         """What the model says of a setting, on the GPUs that are there; None without one. Raises ValueError."""
         if self.model is None or self.workload is None:

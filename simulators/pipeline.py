@@ -76,7 +76,7 @@ class SimulatedPlant:
     def observe(self, now_s: float) -> Observation:
         self.advance(now_s)
         there = self._job.setpoints
-        inventory = Inventory(there.gpus_trainer, there.gpus_generator)
+        inventory = Inventory(there.gpus_trainer, there.gpus_generator, steps_done=self.step)
         return Observation(now_s, self._measured(now_s), self._knobs, inventory)
 
     def _measured(self, now_s: float) -> Snapshot:

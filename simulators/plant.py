@@ -162,6 +162,8 @@ class Inventory:
     """Engines that answer *and* serve the version last published: a new engine may never be given the weights."""
     syncing: bool = False
     """A weight sync is under way: whoever acts now aborts rollouts or hangs the update."""
+    steps_done: int | None = None
+    """Trainer steps of the job so far, whoever watched them; None where nobody who knows says so."""
 
 
 @dataclass(frozen=True, slots=True)

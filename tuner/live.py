@@ -238,6 +238,7 @@ def _together(a: Inventory, b: Inventory) -> Inventory:
         _known(a.gpus_generator, b.gpus_generator),
         _known(a.engines_current, b.engines_current),
         a.syncing or b.syncing,
+        _known(a.steps_done, b.steps_done),
     )
 
 

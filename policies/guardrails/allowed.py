@@ -65,7 +65,7 @@ def one_step(case: Case) -> Ruling:
     nothing that it could be compared with, and nothing to be lost on the way: it goes there at once.
     """
     now, then, total = case.view.in_force.gpus_trainer, case.then.gpus_trainer, gpus(case.view.in_force)
-    if SPLIT not in case.knobs or now is None or then is None or total is None or not case.view.snapshot.rows:
+    if SPLIT not in case.knobs or now is None or then is None or total is None or case.view.begins:
         return OK
     how = case.view.capability(SPLIT)
     if now == then or case.good_moves >= case.limits.trusted_moves or (how and how.change is Change.RESTART):

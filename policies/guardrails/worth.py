@@ -27,7 +27,7 @@ def confirmed(case: Case) -> Ruling:
     Few too before the job's first step has ended: each tick sees the same job again, and has more in flight to lose.
     """
     relieves = SPLIT in case.knobs and direction(case.view.in_force, case.changes, SPLIT) is Direction.DOWN
-    soon = relieves or not case.view.snapshot.rows
+    soon = relieves or case.view.begins
     needed = case.limits.confirm_starved if soon else case.limits.confirm_shrink
     if case.agreed >= needed:
         return OK

@@ -134,7 +134,7 @@ class Predictive:
     def _rank(self, view: View, found: tuple[Interval, Option]) -> tuple[bool, float]:
         """First what is sure to gain and worth it, then the gain: a step that is sure beats a leap that is not."""
         gain, option = found
-        likely = gain.mean if view.snapshot.rows else gain.low  # before a first step nothing can be taken back
+        likely = gain.low if view.begins else gain.mean  # before a first step nothing can be taken back
         won = likely - _cost_frac(view, option.changes)
         return gain.low > 0.0 and gain.mean >= self._least(view, option), won
 

@@ -44,7 +44,7 @@ def inventory(table: object) -> Inventory:
         return Inventory()
     counts = {
         name: int(number)
-        for name in ("gpus_trainer", "gpus_generator", "engines_current")
+        for name in ("gpus_trainer", "gpus_generator", "engines_current", "steps_done")
         if (number := number_of(table.get(name))) is not None and number >= 0 and number.is_integer()
     }
     return Inventory(**counts, syncing=table.get("syncing") is True)

@@ -11,7 +11,7 @@ from policies.control import Capability, HoldCode, View
 from policies.guardrails.case import Case, Freeze, Limits, PastMove, Pause, cost_s
 from policies.guardrails.chain import CHAIN, guarded
 from policies.settings import SPLIT, with_trainer
-from simulators.plant import Bounds, Change, Setpoints, TrainerResize
+from simulators.plant import Bounds, Change, Inventory, Setpoints, TrainerResize
 from simulators.snapshot import Signal, Snapshot
 from tests.plants import START, TOPOLOGY
 from tests.unit.control.conftest import view_after
@@ -122,10 +122,19 @@ def test_a_long_way_is_narrowed_to_one_step() -> None:
 
 
 def test_before_the_first_step_there_is_nothing_to_be_compared_with_and_nothing_to_wait_for() -> None:
-    at_work = replace(with_signals(tpot_s=0.02), rows=())
-    whole, ruling, _ = guarded(case(changes=with_trainer(START, TOPOLOGY, 48), snapshot=at_work, agreed=2))
+    at_work, fresh = replace(with_signals(tpot_s=0.02), rows=()), Inventory(steps_done=0)
+    wish = {"changes": with_trainer(START, TOPOLOGY, 48), "snapshot": at_work}
+    whole, ruling, _ = guarded(case(**wish, inventory=fresh, agreed=2))
     assert ruling.code is None
     assert whole.changes.gpus_trainer == 48
+
+
+@pytest.mark.parametrize("there", [Inventory(), Inventory(steps_done=40)], ids=["unknown", "forty steps"])
+def test_a_silent_trainer_does_not_say_that_the_job_begins(there: Inventory) -> None:
+    """Whoever attaches in the middle of a job, or loses its log, goes step by step."""
+    at_work = replace(with_signals(tpot_s=0.02), rows=())
+    narrowed, _, _ = guarded(case(changes=with_trainer(START, TOPOLOGY, 48), snapshot=at_work, inventory=there))
+    assert narrowed.changes.gpus_trainer == 56
 
 
 def test_after_good_moves_the_way_is_not_narrowed() -> None:
