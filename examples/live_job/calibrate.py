@@ -3,8 +3,9 @@
 One job runs all the time, with no drift and a learning rate of 0, and is turned through its control file; each setting
 is measured in two or more visits, and what a visit's first steps show is of the setting before. The model is the one
 that decides in `make live`; it sees only the first visit to the first setting, and as the daemon does: by Prometheus.
+What it says of another setting is what the law goes by: so much more or less than what the first one delivered then.
 
-usage: python -m examples.live_job.calibrate FOLDER [--venv VENV] [--visits 2] [--visit-s 60] [--at 0.5]
+usage: python -m examples.live_job.calibrate FOLDER [--venv VENV] [--visits 2] [--visit-s 65] [--first-s 120] [--at 0.5]
 """
 
 import argparse
@@ -36,12 +37,12 @@ LATTICE = (
     Settings(1, 3, 16),
     Settings(2, 2, 8),
     Settings(2, 2, 32),
-    Settings(1, 3, 8),
     Settings(3, 1, 32),
+    Settings(2, 2, 16, 1.5),
 )
 """The first is what the model is calibrated on."""
-SETTLE_STEPS = 4
-"""Of a visit: what was started under the setting before is trained by then."""
+SETTLE_STEPS = 3
+"""Of a visit: what was started under the setting before, three batches at most, is trained by then."""
 PERIOD_S = 2.0
 
 
@@ -56,6 +57,11 @@ class Compared:
     def error(self) -> float | None:
         return None if self.predicted is None else self.predicted / fmean(self.measured) - 1.0
 
+    @property
+    def noise(self) -> float:
+        """By how much the visits differ."""
+        return max(self.measured) / min(self.measured) - 1.0
+
 
 class Turner:
     """Writes the control file as the actuator does."""
@@ -69,6 +75,7 @@ class Turner:
             "gpus_trainer": settings.gpus_trainer,
             "gpus_generator": settings.gpus_generator,
             "max_in_flight_per_engine": settings.in_flight_per_engine,
+            "oversampling_ratio": settings.oversampling_ratio,
         }
         letter = {"schema": 1, "sequence": self.sequence, "fencing_token": 1, "decision_id": "m", "setpoints": wanted}
         fresh = self.path.with_suffix(".new")
@@ -88,7 +95,7 @@ def measured(
 ) -> tuple[Mapping[Settings, list[float]], Mapping[Settings, float]]:
     """All visits to all settings, and what the model says of each after the first visit to the first."""
     stage.start_engines()
-    more = {"drift_s": 1.0, "hold_at": options.at, "learning_rate": 0.0}
+    more = {"quiet_s": 0.0, "drift_s": 1.0, "hold_at": options.at, "learning_rate": 0.0}
     job, folder, metrics_port = stage.start_job("job", LATTICE[0], **more)
     await_steps(folder, job, 1)
     _, url = stage.start_prometheus(folder, metrics_port)
@@ -105,8 +112,8 @@ def measured(
                 with closing(
                     LivePlant([source_behind(file.source[0], "auto")], (), Stated(file.to_topology()))
                 ) as plant:
-                    seen = list(_watched(plant, options.visit_s))
-                predictions = predicted(file, settings, seen[-1])
+                    seen = list(_watched(plant, options.first_s))[-1]
+                predictions = predicted(file, settings, seen, rate(steps_of(folder)[began + SETTLE_STEPS :]))
             else:
                 time.sleep(options.visit_s)
             steps = steps_of(folder)[began + SETTLE_STEPS :]
@@ -122,18 +129,22 @@ def _watched(plant: LivePlant, seconds: float) -> Iterator[Any]:
         time.sleep(PERIOD_S)
 
 
-def predicted(file: Any, now: Settings, seen: Observation) -> dict[Settings, float]:
-    """What the law's model of the job (model.toml, followed by its metrics) says of every setting."""
+def predicted(file: Any, now: Settings, seen: Observation, delivered: float) -> dict[Settings, float]:
+    """What the law's model of the job (model.toml, followed by its metrics) says of every setting, beside what the one
+    in force delivered."""
     stated = job_at(scenario(str(MODEL)).scenario, 0, 0.0)
     seen = replace(seen, in_force=_with(file.to_setpoints(), now))
     draw = NominalModeller(stated).central(seen)
     if draw is None:
         raise RuntimeError("the job showed too little, or nothing that the model can make")
-    told: dict[Settings, float] = {}
-    for settings in LATTICE:
-        wish = _with(seen.in_force, settings)
-        told[settings] = draw.model.predict(stated.topology, draw.workload, wish).rollouts_per_s
-    return told
+    made = {
+        settings: draw.model.predict(
+            stated.topology, draw.workload, _with(seen.in_force, settings)
+        ).useful_rollouts_per_s
+        for settings in LATTICE
+    }
+    say(f"the model by itself makes {made[now]:.2f} rollouts/s of the first setting, which delivered {delivered:.2f}")
+    return {settings: delivered * each / made[now] for settings, each in made.items()}
 
 
 def _with(setpoints: Setpoints, settings: Settings) -> Setpoints:
@@ -142,18 +153,19 @@ def _with(setpoints: Setpoints, settings: Settings) -> Setpoints:
         gpus_trainer=settings.gpus_trainer,
         gpus_generator=settings.gpus_generator,
         max_in_flight_per_engine=settings.in_flight_per_engine,
+        oversampling_ratio=settings.oversampling_ratio,
     )
 
 
 def table(rows: Sequence[Compared]) -> str:
-    lines = ["trainer engines in-flight | measured rollouts/s        | predicted | error"]
+    lines = ["trainer engines in-flight ratio | measured rollouts/s        | noise | predicted | error"]
     for row in rows:
         s = row.settings
         seen = " ".join(f"{rate:.2f}" for rate in row.measured)
         said = "-" if row.predicted is None else f"{row.predicted:.2f}"
         error = "-" if row.error is None else f"{row.error:+.1%}"
-        name = f"{s.gpus_trainer:7} {s.gpus_generator:7} {s.in_flight_per_engine:9}"
-        lines.append(f"{name} | {fmean(row.measured):5.2f}  ({seen:17}) | {said:>9} | {error}")
+        name = f"{s.gpus_trainer:7} {s.gpus_generator:7} {s.in_flight_per_engine:9} {s.oversampling_ratio:5g}"
+        lines.append(f"{name} | {fmean(row.measured):5.2f}  ({seen:17}) | {row.noise:5.1%} | {said:>9} | {error}")
     errors = [abs(row.error) for row in rows[1:] if row.error is not None]
     lines.append(f"of {len(errors)} settings never seen: median error {median(errors):.1%}, worst {max(errors):.1%}")
     return "\n".join(lines)
@@ -164,7 +176,8 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--venv", type=Path, default=HERE / ".venv")
     parser.add_argument("--visits", type=int, default=2)
-    parser.add_argument("--visit-s", type=float, default=60.0)
+    parser.add_argument("--visit-s", type=float, default=65.0)
+    parser.add_argument("--first-s", type=float, default=120.0, help="of the visit that the model sees")
     parser.add_argument("--at", type=float, default=0.5, help="how far the mix of prompts has drifted, 0 to 1")
     options = parser.parse_args()
     try:

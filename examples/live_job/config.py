@@ -20,12 +20,16 @@ class Config:
     gpus_trainer: int
     gpus_generator: int
     in_flight_per_engine: int
+    oversampling_ratio: float
+    quiet_s: float
+    """How long the mix of prompts stays in its first state."""
     drift_s: float
-    """How long the mix of prompts takes from its first to its last state."""
+    """How long it takes from there to its last one."""
     hold_at: float | None = None
     """For calibration: no drift, this state instead."""
     learning_rate: float = 2e-3
-    groups_per_batch: int = 4
+    groups_per_batch: int = 12
+    """Half of all groups teach nothing: of few the luck of a batch would outweigh every setting."""
     group_size: int = 4
     staleness_bound: int = 2
     """Of the mean: what is started and untrained is at most one batch more than this many."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 
-from examples.live_job.live import await_steps, controller, job_file, say
+from examples.live_job.live import await_steps, controller, drift_of, job_file, say
 from examples.live_job.report import rate, steps_of, told
 from examples.live_job.stage import HERE, MissingError, Settings, Stage, free_ports, staged, stop
 
@@ -33,7 +33,7 @@ def names(in_flight: list[int], gpus: int) -> Iterator[tuple[str, Settings]]:
 
 def once(stage: Stage, name: str, settings: Settings, seconds: float, run: str) -> float:
     """One run; useful rollouts per second."""
-    job, folder, metrics_port = stage.start_job(run, settings, drift_s=0.8 * seconds)
+    job, folder, metrics_port = stage.start_job(run, settings, **drift_of(seconds))
     await_steps(folder, job, WARM_UP_STEPS)
     prometheus, url = stage.start_prometheus(folder, metrics_port)
     parts = [job, prometheus]

@@ -155,7 +155,7 @@ def controller_killed(run: Run, checks: Checks, daemon: Process, begin: Callable
 def broken(stage: Stage) -> list[str]:
     checks = Checks()
     stage.start_engines()
-    job, folder, metrics_port = stage.start_job("job", Settings(), drift_s=300.0)
+    job, folder, metrics_port = stage.start_job("job", Settings(), quiet_s=0.0, drift_s=300.0)
     await_steps(folder, job, 1)
     prometheus, url = stage.start_prometheus(folder, metrics_port)
     run, file = Run(stage, folder), job_file(stage, folder, url, free_ports(1)[0], 3600.0)

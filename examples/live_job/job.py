@@ -72,8 +72,7 @@ class Job:
     async def _group(self, members: int) -> None:
         """The first attempts to end are kept; the others are given up, their requests with them."""
         config = self.config
-        progress = config.hold_at if config.hold_at is not None else (time.monotonic() - self.began) / config.drift_s
-        task = work.task_at(self.number, work.mix_at(progress))
+        task = work.task_at(self.number, work.mix_at(self._progress()))
         group = Group(self.version)
         self.number += 1
         self.meters.count("dispatched", members)
@@ -94,6 +93,12 @@ class Job:
                 self.meters.count("filtered_groups", 1)
                 self.meters.count("filtered_zero_adv", config.group_size)
             self.changed.notify_all()
+
+    def _progress(self) -> float:
+        """Of the drift: 0 before it, 1 and more after it."""
+        if self.config.hold_at is not None:
+            return self.config.hold_at
+        return (time.monotonic() - self.began - self.config.quiet_s) / self.config.drift_s
 
     async def _rollout(self, task: work.Task, member: int) -> Rollout:
         try:

@@ -27,7 +27,7 @@ class Knobs:
         self._config, self._engines = config, engines
         self._trainer = Slices(Path(config.trainer_group))
         self.gpus_trainer, self.gpus_generator = config.gpus_trainer, config.gpus_generator
-        self._per_engine, self._ratio = config.in_flight_per_engine, 1.0
+        self._per_engine, self._ratio = config.in_flight_per_engine, config.oversampling_ratio
         self._control = ControlFile(str(config.folder / "control.json"))
         self._move: asyncio.Task[tuple[dict[str, float], dict[str, str]]] | None = None
 

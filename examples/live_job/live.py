@@ -35,7 +35,7 @@ trainer_resize = "ok"
 
 [setpoints]
 group_size = 4
-batch_rollouts = 16
+batch_rollouts = 48
 staleness_bound = 2
 sync_interval = 1
 overlap = true
@@ -113,12 +113,17 @@ def await_steps(folder: Path, process: "subprocess.Popen[bytes]", count: int, pa
     raise RuntimeError(f"the job made fewer than {count} steps in {patience_s:.0f} s; see {folder}.log")
 
 
+def drift_of(seconds: float) -> dict[str, float]:
+    """A run begins and ends quietly: what was before the drift can be told from what is in it."""
+    return {"quiet_s": 0.2 * seconds, "drift_s": 0.6 * seconds}
+
+
 def play(stage: Stage, settings: Settings, seconds: float) -> Path:
     """The whole run. Its folder, with all that was recorded."""
     say(f"starting {stage.engines} engines (a minute or two)")
     stage.start_engines()
     say("starting the job, Prometheus and the controller")
-    job, folder, metrics_port = stage.start_job("job", settings, drift_s=0.8 * seconds)
+    job, folder, metrics_port = stage.start_job("job", settings, **drift_of(seconds))
     await_steps(folder, job, 1)
     _, url = stage.start_prometheus(folder, metrics_port)
     port = free_ports(1)[0]

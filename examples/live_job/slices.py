@@ -16,8 +16,8 @@ PERIOD_US = 20_000
 """Short, so that one decode iteration spans several: a slower device, not one that stutters."""
 LEAST_US = 1_000
 """The kernel's least quota; what has no slice keeps this, enough to answer /metrics now and then."""
-WEIGHT = 8
-"""So many times an ordinary process's claim: a slice is there also where the machine is busy."""
+WEIGHT = 64
+"""So many times an ordinary process's claim: a slice is there also where the machine is busy, as a GPU is."""
 CLOSING_ROUNDS = 50
 """Tenths of a second in which what was killed has left."""
 V1, V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")

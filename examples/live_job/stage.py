@@ -48,6 +48,7 @@ class Settings:
     gpus_trainer: int = 3
     gpus_generator: int = 1
     in_flight_per_engine: int = 16
+    oversampling_ratio: float = 1.0
 
 
 @dataclass

@@ -33,7 +33,7 @@ class Mix:
     tool_s: float = 0.1
 
 
-FIRST, LAST = Mix(320.0, 12.0, 1.0), Mix(48.0, 48.0, 2.0)
+FIRST, LAST = Mix(256.0, 10.0, 1.0), Mix(40.0, 48.0, 2.0)
 
 
 @dataclass(frozen=True)
