@@ -7,6 +7,9 @@ from statistics import fmean
 import pytest
 
 from examples.live_job import plots, report, work
+from examples.live_job.calibrate import Compared, table
+from examples.live_job.live import drift_of
+from examples.live_job.stage import Settings
 
 DATA = Path(__file__).parents[2] / "data" / "live_job"
 
@@ -17,6 +20,24 @@ def test_the_mix_goes_from_its_first_to_its_last_state_and_stays_there() -> None
     assert work.mix_at(-1.0) == first
     assert work.mix_at(7.0) == last
     assert first.answer_tokens < work.mix_at(0.5).answer_tokens < last.answer_tokens
+
+
+def test_a_run_begins_and_ends_quietly() -> None:
+    drift = drift_of(300.0)
+    assert drift["quiet_s"] >= 60.0
+    assert drift["quiet_s"] + drift["drift_s"] <= 240.0
+
+
+def test_a_calibration_is_judged_by_what_it_had_not_seen_and_beside_its_own_noise() -> None:
+    seen = Compared(Settings(2, 2), (10.0, 10.0), 10.0)
+    others = [
+        Compared(Settings(3, 1), (4.0, 6.0), 5.5),
+        Compared(Settings(1, 3), (8.0, 8.0), 8.0),
+        Compared(Settings(2, 2, 32), (20.0, 20.0), 15.0),
+    ]
+    told = table([seen, *others])
+    assert told.endswith("of 3 settings never seen: median error 10.0%, worst 25.0%")
+    assert "50.0% |      5.50 | +10.0%" in told
 
 
 def test_the_same_prompt_is_the_same_in_every_run() -> None:
