@@ -1,7 +1,7 @@
 """What can be turned while the job runs: who has the slices, how much is in flight, how many attempts a group starts.
 
-A control file is looked at between two steps. A move of engines takes its time; the job goes on meanwhile, and says
-when it is done: what is in force then, and why the rest is not.
+A control file is looked at between two steps. What takes a moment is in force before the next one; a move of engines
+may take its time: the job goes on meanwhile, and says when it is done: what is in force then, and why the rest is not.
 """
 
 import asyncio
@@ -18,6 +18,8 @@ from examples.live_job.slices import Slices
 SLOTS = 64
 """Requests that an engine takes at once (its --max-num-seqs)."""
 RATIO_MOST = 4.0
+AT_ONCE_S = 1.0
+"""The next step waits so long for a change, at most."""
 SPLIT = ("gpus_trainer", "gpus_generator", "engines")
 IN_FLIGHT = ("max_in_flight", "max_in_flight_per_engine")
 
@@ -57,15 +59,20 @@ class Knobs:
 
     async def boundary(self, step: int) -> None:
         """Between two steps."""
+        self._acknowledge(step)
+        if self._move is None and (wanted := self._control.changed()) is not None:
+            self._move = asyncio.create_task(self._turned(wanted))
+            await asyncio.wait({self._move}, timeout=AT_ONCE_S)
+            self._acknowledge(step)
+        if self._move is None and len(self._engines.used) < self.gpus_generator:
+            with suppress(EngineLostError):
+                await self._engines.use(self.gpus_generator)
+
+    def _acknowledge(self, step: int) -> None:
         if self._move is not None and self._move.done():
             in_force, refused = self._move.result()
             self._control.acknowledge(in_force, refused, step)
             self._move = None
-        if self._move is None and (wanted := self._control.changed()) is not None:
-            self._move = asyncio.create_task(self._turned(wanted))
-        if self._move is None and len(self._engines.used) < self.gpus_generator:
-            with suppress(EngineLostError):
-                await self._engines.use(self.gpus_generator)
 
     async def _turned(self, wanted: dict[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
         refused = dict.fromkeys(wanted.keys() - self.in_force().keys(), "this job does not turn it")

@@ -63,7 +63,7 @@ period_s = 2
 earn_auto = false
 drift_s = {drift_s}
 freeze_s = 60
-parameters = {{ review_s = 15 }}
+parameters = {{ review_s = 10 }}
 
 [guardrails]
 stale_s = 20
@@ -78,7 +78,7 @@ path = "{folder}/equipoise.journal"
 [server]
 port = {port}
 """
-"""The loop's times are those of this job: a step takes seconds, so a tick is two and a review fifteen."""
+"""The loop's times are those of this job: a step takes seconds, so a tick is two and a review ten."""
 
 
 def job_file(stage: Stage, folder: Path, prometheus: str, port: int, seconds: float) -> Path:
