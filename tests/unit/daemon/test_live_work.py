@@ -70,11 +70,11 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_report_tells_each_move_with_what_it_promised(run: Path) -> None:
+def test_the_report_tells_each_move_with_what_it_promised_and_gave(run: Path) -> None:
     told = report.told(run)
-    assert "38 ticks, 1 moves" in told
-    assert "2 : 2 GPUs: +51.7% (+22.6%..+61.4%) by the model" in told
-    assert "predicted +55.4% (+22.6%..+69.7%), realised unknown: not judged yet" in told
+    assert "24 ticks, 1 moves" in told
+    assert "2 : 2 GPUs: +52.6% (+36.7%..+57.9%) by the model" in told
+    assert "predicted +78.6% (+36.7%..+93.9%), realised +16.8% (-40.2%..+128.1%): good" in told
 
 
 def test_the_pictures_show_all_four(run: Path) -> None:
