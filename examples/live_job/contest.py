@@ -2,6 +2,7 @@
 
 Each is a run of its own, with fresh weights, on the same engines. Useful: trained rollouts (all of groups whose
 rewards differ) per second over the whole run, its first step left out. Results are kept; a second call goes on.
+What a move gave is told beside the static run that stayed: the same minute of the same drift, of the same round.
 
 usage: python -m examples.live_job.contest FOLDER [--venv VENV] [--minutes 4] [--rounds 1] [--in-flight 16]
 """
@@ -10,16 +11,21 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from examples.live_job.live import await_steps, controller, drift_of, job_file, say
 from examples.live_job.report import rate, steps_of, told
 from examples.live_job.stage import HERE, MissingError, Settings, Stage, free_ports, staged, stop
+from tuner.journal import viewed
 
 CONTROLLED = "controlled"
 WARM_UP_STEPS = 1
+SETTLED_S, JUDGED_S = 5.0, 60.0
+"""After a move: until what it left behind is trained, and for how long it is looked at then."""
 
 
 def names(in_flight: list[int], gpus: int) -> Iterator[tuple[str, Settings]]:
@@ -45,6 +51,39 @@ def once(stage: Stage, name: str, settings: Settings, seconds: float, run: str) 
     if name == CONTROLLED:
         print(told(folder), flush=True)
     return rate(steps_of(folder)[WARM_UP_STEPS:])
+
+
+def moved(folder: Path, gpus: int) -> Iterator[tuple[float, int, int]]:
+    """(when it was in force, trainer's slices before, and after) of each move of a controlled run."""
+    before: int | None = None
+    with closing(viewed(folder / "equipoise.journal")) as book:
+        for entry in book.entries():
+            there = entry.seen.in_force
+            if there.gpus_trainer is None or there.gpus_trainer + (there.gpus_generator or 0) != gpus:
+                continue  # between its two legs
+            if before not in (None, there.gpus_trainer):
+                yield entry.at_s, before or 0, there.gpus_trainer
+            before = there.gpus_trainer
+
+
+def within(steps: Sequence[dict[str, Any]], begin_s: float) -> list[dict[str, Any]]:
+    """The steps of the judged minute, which begins so many seconds after the first step."""
+    zero = steps[0]["timestamp"]
+    ends = [(step["timestamp"] - zero, step) for step in steps]
+    return [step for end, step in ends if begin_s <= end - step["step_s"] and end <= begin_s + JUDGED_S]
+
+
+def gains(folder: Path, number: int, settings: Sequence[Settings]) -> Iterator[str]:
+    """What each move of one round gave beside the run that stayed."""
+    controlled, gpus = folder / f"run-{number}-0", settings[0].gpus_trainer + settings[0].gpus_generator
+    ours = steps_of(controlled)
+    for at_s, before, after in moved(controlled, gpus):
+        stayed = next(i for i, s in enumerate(settings) if i and s.gpus_trainer == before)
+        begin_s = at_s - ours[0]["timestamp"] + SETTLED_S
+        there, theirs = within(ours, begin_s), within(steps_of(folder / f"run-{number}-{stayed}"), begin_s)
+        said = f"round {number + 1}, {begin_s:.0f} s, {before}:{gpus - before} -> {after}:{gpus - after}"
+        if len(there) > WARM_UP_STEPS and len(theirs) > WARM_UP_STEPS:
+            yield f"{said}: {rate(there):.2f} beside {rate(theirs):.2f} ({rate(there) / rate(theirs) - 1.0:+.0%})"
 
 
 def results(path: Path) -> dict[str, list[float]]:
@@ -96,6 +135,8 @@ def main() -> int:
         say(f"remedy:  {missing.remedy}")
         return 3
     print(table(results(book), runs[1][0]))
+    for number in range(given.rounds):
+        print("\n".join(gains(given.folder, number, [settings for _, settings in runs])))
     return 0
 
 

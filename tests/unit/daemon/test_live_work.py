@@ -8,6 +8,7 @@ import pytest
 
 from examples.live_job import plots, report, work
 from examples.live_job.calibrate import Compared, table
+from examples.live_job.contest import JUDGED_S, moved, within
 from examples.live_job.live import drift_of
 from examples.live_job.stage import Settings
 
@@ -75,6 +76,16 @@ def test_the_report_tells_each_move_with_what_it_promised_and_gave(run: Path) ->
     assert "24 ticks, 1 moves" in told
     assert "2 : 2 GPUs: +52.6% (+36.7%..+57.9%) by the model" in told
     assert "predicted +78.6% (+36.7%..+93.9%), realised +16.8% (-40.2%..+128.1%): good" in told
+
+
+def test_the_contest_finds_the_move_of_a_recorded_run_and_the_minute_after_it(run: Path) -> None:
+    [(at_s, before, after)] = moved(run, 4)
+    assert (before, after) == (3, 2)
+    steps = report.steps_of(run)
+    first = steps[0]["timestamp"]
+    minute = within(steps, at_s - first)
+    assert minute
+    assert all(at_s <= s["timestamp"] - s["step_s"] <= s["timestamp"] <= at_s + JUDGED_S for s in minute)
 
 
 def test_the_pictures_show_all_four(run: Path) -> None:
