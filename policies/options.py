@@ -11,7 +11,7 @@ from statistics import fmean
 from policies.control import View, split_to
 from policies.objective import Constraint, value, violations
 from policies.outlook import Outlook, at
-from policies.settings import SPLIT, gpus, merged
+from policies.settings import SPLIT, gpus, merged, with_in_flight
 from policies.stages import first_most, way
 from simulators.legality import lattice, refusal
 from simulators.plant import Mode, Setpoints
@@ -170,9 +170,13 @@ def _flights(view: View, ask: Ask, now: float) -> Option | None:
     steps = range(-FLIGHT_STEPS, FLIGHT_STEPS + 1)
     sizes = sorted({max(1, round(start * FLIGHT_STEP**k)) for k in steps} | {start})
     sizes = [n for n in sizes if most is None or n <= max(most, start)]
-    worths = _climbed(sizes, start, lambda n: now if n == start else ask(Setpoints(max_in_flight=n)))
+
+    def wish(total: int) -> Setpoints:
+        return with_in_flight(view.in_force, view.topology, total)
+
+    worths = _climbed(sizes, start, lambda n: now if n == start else ask(wish(n)))
     least = min((n for n in worths if worths[n] >= (1.0 - FLAT) * max(worths.values())), key=lambda n: abs(n - start))
-    return None if least == start else Option(Setpoints(max_in_flight=least), worths[least])
+    return None if least == start else Option(wish(least), worths[least])
 
 
 CLIMBS = (_prefills, _ratios, _flights)

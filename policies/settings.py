@@ -121,3 +121,22 @@ def with_trainer(now: Setpoints, topology: Topology, gpus_trainer: int) -> Setpo
     if now.max_in_flight is not None:
         wish = replace(wish, max_in_flight=max(1, round(now.max_in_flight * generator / now.gpus_generator)))
     return wish
+
+
+def with_in_flight(now: Setpoints, topology: Topology, total: int) -> Setpoints:
+    """The wish that lets so many rollouts be in flight: each engine's own limit goes up with it where it would bind.
+
+    # 32 in all, 2 engines of at most 16: 40 in all, at most 20 each | of at most 64: 40 in all
+    """
+    each, engines = now.max_in_flight_per_engine, engines_of(now, topology)
+    if each is None or not engines or each * engines >= total:
+        return Setpoints(max_in_flight=total)
+    return Setpoints(max_in_flight=total, max_in_flight_per_engine=-(-total // engines))
+
+
+def engines_of(now: Setpoints, topology: Topology) -> int | None:
+    """Engines that decode, by what is said of them or by their GPUs; None where neither is known."""
+    of = now.gpus_decode if now.gpus_decode is not None else now.gpus_generator
+    if now.engines is not None:
+        return now.engines
+    return None if of is None or not topology.gpus_per_engine else of // topology.gpus_per_engine

@@ -1,9 +1,11 @@
 """Guardrails that ask whether we see anything, and whether now is a time to act."""
 
+from dataclasses import replace
+
 from policies.control import HoldCode
 from policies.guardrails.case import OK, Case, Ruling
 from policies.health import void
-from policies.settings import direction, knobs_of
+from policies.settings import direction, engines_of, knobs_of
 
 EVIDENCE = ("step_s", "gen_samples_per_s", "train_samples_per_s", "trainer_wait_s")
 AT_WORK = ("tpot_s", "gen_tokens_per_s", "decode_tokens_per_s")
@@ -34,13 +36,8 @@ def fresh(case: Case) -> Ruling:
 
 def _engines(case: Case) -> int | None:
     """Engines that decode, by what is there, else by the setting in force."""
-    now, there, size = case.view.in_force, case.view.inventory, case.view.topology.gpus_per_engine
-    if now.engines is not None or not size:
-        return now.engines
-    if now.gpus_decode is not None:
-        return now.gpus_decode // size
-    generator = there.gpus_generator if there.gpus_generator is not None else now.gpus_generator
-    return None if generator is None else generator // size
+    now, there = case.view.in_force, case.view.inventory.gpus_generator
+    return engines_of(now if there is None else replace(now, gpus_generator=there), case.view.topology)
 
 
 def clear(case: Case) -> Ruling:

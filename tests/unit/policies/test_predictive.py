@@ -6,10 +6,10 @@ import pytest
 
 from policies.control import Capability, Hold, Proposal, View
 from policies.laws.predictive import Predictive
-from policies.settings import ACTED, merged
+from policies.settings import ACTED, merged, with_in_flight
 from simulators.analytic import AnalyticModel
 from simulators.event_state import Job
-from simulators.plant import Bounds, Setpoints
+from simulators.plant import Bounds, Setpoints, Topology
 from simulators.scenario import job_at
 from simulators.snapshot import snapshot_of
 from tuner.scenario_files import load
@@ -69,6 +69,37 @@ def test_the_prefill_split_it_finds_is_the_best_within_two_percent() -> None:
     pools = [replace(view.in_force, gpus_prefill=p, gpus_decode=160 - p) for p in range(16, 160, 16)]
     best = max(useful(view, pool) for pool in pools)
     assert useful(view, merged(view.in_force, answer.changes)) >= 0.98 * best
+
+
+def test_a_limit_of_each_engine_goes_up_with_the_limit_of_all() -> None:
+    """Both are reported where a job knows both; raised alone, the total would change nothing."""
+    starved = job_of("steady-noise-24h", max_in_flight=240, max_in_flight_per_engine=12)
+    view = view_of(starved, "max_in_flight")
+    answer = Predictive().decide(view)
+    assert isinstance(answer, Proposal)
+    then = merged(view.in_force, answer.changes)
+    assert then.max_in_flight is not None
+    assert then.max_in_flight > 240
+    engines = (then.gpus_generator or 0) // (starved.topology.gpus_per_engine or 1)
+    assert (then.max_in_flight_per_engine or 0) * engines >= then.max_in_flight
+
+
+@pytest.mark.parametrize(
+    ("now", "total", "each"),
+    [
+        (Setpoints(engines=2, max_in_flight=32, max_in_flight_per_engine=16), 40, 20),
+        (Setpoints(engines=3, max_in_flight=32, max_in_flight_per_engine=11), 40, 14),
+        (Setpoints(engines=2, max_in_flight=32, max_in_flight_per_engine=64), 40, None),
+        (Setpoints(engines=2, max_in_flight=32, max_in_flight_per_engine=16), 20, None),
+        (Setpoints(gpus_generator=16, max_in_flight=32, max_in_flight_per_engine=16), 40, 20),
+        (Setpoints(gpus_generator=24, gpus_prefill=8, gpus_decode=16, max_in_flight_per_engine=16), 40, 20),
+        (Setpoints(max_in_flight=32, max_in_flight_per_engine=16), 40, None),
+        (Setpoints(engines=2, max_in_flight=32), 40, None),
+    ],
+)
+def test_what_lets_more_be_in_flight(now: Setpoints, total: int, each: int | None) -> None:
+    wish = Setpoints(max_in_flight=total, max_in_flight_per_engine=each)
+    assert with_in_flight(now, Topology(gpus_per_engine=8), total) == wish
 
 
 def test_near_the_optimum_it_holds_and_does_not_ask_again_until_the_next_review() -> None:
