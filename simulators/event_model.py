@@ -62,11 +62,18 @@ def _mean(total: float, count: float) -> float | None:
     return total / count if count else None
 
 
-def capacity_tokens_per_s(made: Parameters, context_tokens: float) -> float:
-    """What the engines would decode with every slot taken, at this context per resident."""
-    slots = made.counts.slots
-    step = made.step_s[slots] + made.rates.per_context_token_s * slots * context_tokens
-    return sum(slots / (step * slow) for slow in made.slowness)
+def capacity_tokens_per_s(made: Parameters, context_tokens: float, prefilled_per_token: float = 0.0) -> float:
+    """What the engines would decode if nothing held them back, at this context per resident.
+
+    b = min(slots, KV / context),   rate = b / (f(b) + m b context + b prefilled prefill_s)
+
+    `prefilled_per_token` are the tokens they prefill for each one that they decode, those of preempted rollouts too.
+    """
+    rates, slots = made.rates, made.counts.slots
+    fit = max(1, int(min(slots, rates.kv_tokens / context_tokens))) if context_tokens > 0.0 else slots
+    step = made.step_s[fit] + rates.per_context_token_s * fit * context_tokens
+    step += fit * prefilled_per_token * rates.prefill_s_per_token
+    return sum(fit / (step * slow) for slow in made.slowness)
 
 
 def predicted(made: Parameters, windows: list[Counters]) -> Prediction:
@@ -75,7 +82,8 @@ def predicted(made: Parameters, windows: list[Counters]) -> Prediction:
     seconds = c.now_s
     context = c.context_area / c.area_resident if c.area_resident else 0.0
     rates = [w.trained / w.now_s for w in windows if w.now_s > 0.0]
-    busy = c.decoded_tokens / seconds / capacity_tokens_per_s(made, context)
+    prefilled = c.prefilled_tokens / c.decoded_tokens if c.decoded_tokens else 0.0
+    busy = c.decoded_tokens / seconds / capacity_tokens_per_s(made, context, prefilled)
     return Prediction(
         rollouts_per_s=c.trained / seconds,
         useful_rollouts_per_s=c.useful / seconds,

@@ -106,7 +106,8 @@ def _rollouts(delta: Counters) -> dict[str, float | None]:
 def _engines(delta: Counters, job: Job, seconds: float) -> dict[str, float | None]:
     made = parameters(job)
     context = _over(delta.context_area, delta.area_resident)
-    capacity = capacity_tokens_per_s(made, context or 0.0)
+    prefilled = _over(delta.prefilled_tokens, delta.decoded_tokens)
+    capacity = capacity_tokens_per_s(made, context or 0.0, prefilled or 0.0)
     rate = _over(delta.decoded_tokens, seconds)
     return {
         "engines": float(made.counts.engines),
