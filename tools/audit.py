@@ -14,7 +14,7 @@ from typing import Any
 
 SERVICES = ("osv", "pypi")
 """Who keeps advisories, in the order in which they are asked."""
-PATIENCE_S = 600.0
+PATIENCE_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)
