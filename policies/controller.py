@@ -71,7 +71,8 @@ def _decided(rules: Rules, state: State, seen: Observation) -> tuple[State, Deci
         state, decision, outcome = on_probation(rules, state, _bare_view(rules, state, seen), state.probation)
         if decision is not None:
             return state, replace(decision, outcome=outcome)
-    blanked = blank_reason(seen, ROWS_MIN if rules.gate is None else 0)
+    # Models alone may speak for a job that is known to be young; of one that was met on its way nothing is known yet.
+    blanked = blank_reason(seen, ROWS_MIN if rules.gate is None or seen.inventory.steps_done is None else 0)
     state, decision = _proposed(rules, state, view_of(rules, state, seen), blanked, seen)
     return state, replace(decision, outcome=outcome)
 

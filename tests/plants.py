@@ -52,6 +52,8 @@ class FluidPlant:
     never_serves: bool = False
     """New engines never get the current weights."""
     syncing: bool = False
+    tells_steps: bool = False
+    """Says how many steps the job has done."""
     now_s: float = 0.0
     step: int = 0
     wish: Setpoints | None = None
@@ -70,7 +72,11 @@ class FluidPlant:
         if not self.never_serves or self.serving is None:
             self.serving = engines
         there = Inventory(
-            self.setpoints.gpus_trainer, self.setpoints.gpus_generator, min(self.serving, engines), self.syncing
+            self.setpoints.gpus_trainer,
+            self.setpoints.gpus_generator,
+            min(self.serving, engines),
+            self.syncing,
+            self.step if self.tells_steps else None,
         )
         return Observation(now_s, assemble(self.rows), self.setpoints, there)
 

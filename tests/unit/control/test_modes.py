@@ -237,6 +237,18 @@ def test_the_models_open_the_gate_or_keep_it_shut(posterior: Posterior, opens: b
         assert told.low <= drawn.low <= drawn.high <= told.high
 
 
+@pytest.mark.parametrize("tells_steps", [True, False])
+def test_models_alone_speak_only_for_a_job_that_is_known_to_be_young(tells_steps: bool) -> None:
+    """Whoever meets a job on its way has a file of it and four steps to see whether that is right."""
+    job = Job(ControlMode.AUTO, modeller=Posterior())
+    job.rules = replace(job.rules, gate=Rules(Static(), TOPOLOGY).gate)
+    job.plant.tells_steps = tells_steps
+    for _ in range(20):
+        job.tick()
+    waits = [d for d in job.heard.decisions if "steps are known, 4 needed" in d.reason]
+    assert bool(waits) is not tells_steps
+
+
 def test_forecasts_that_fail_demote_to_advice() -> None:
     job = Job(ControlMode.AUTO)
     job.state = replace(job.state, scorecard=Scorecard(held=(False,) * 20, errors=(9.0,) * 20))
