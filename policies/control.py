@@ -110,6 +110,8 @@ class View:
     pending: Setpoints | None = None
     """Ordered and not yet in force."""
     capabilities: tuple[Capability, ...] = ()
+    locked: frozenset[str] = frozenset()
+    """Knobs that may be proposed and not turned now: what they would gain is told where no other knob would."""
     horizon_s: float = inf
     """What is left of the run, or the half-life of its drift where that is shorter: later gains do not count."""
     model: PlantModel | None = None

@@ -106,6 +106,7 @@ def _bare_view(rules: Rules, state: State, seen: Observation) -> View:
         missing=missing_of(seen.in_force, seen.inventory),
         pending=None if state.move is None else state.move.goal,
         capabilities=rules.capabilities,
+        locked=_locked_knobs(rules, state),
         horizon_s=max(0.0, min(rules.horizon_s, rules.ends_s - seen.time_s)),
         memory=state.memory,
     )
@@ -257,11 +258,18 @@ def _asked(rules: Rules, state: State, view: View, decision: Decision) -> tuple[
     return replace(state, asked=asked), replace(decision, action=Action.ASK, expires_s=expires_s)
 
 
+def _locked_knobs(rules: Rules, state: State) -> frozenset[str]:
+    """Knobs that `auto` may only advise."""
+    if state.mode is not ControlMode.AUTO:
+        return frozenset()
+    changing = {capability.knob for capability in rules.capabilities if capability.data_changing}
+    return frozenset(changing - set(rules.limits.auto_data_changing))
+
+
 def _locked(rules: Rules, state: State, view: View, knobs: tuple[str, ...]) -> str:
     """Why `auto` may not turn these; empty where it may."""
     for knob in knobs:
-        capability = view.capability(knob)
-        if capability is not None and capability.data_changing and knob not in rules.limits.auto_data_changing:
+        if knob in view.locked:
             return f"{knob} changes which rollouts are trained: in auto only where limits.auto_data_changing lists it"
     if rules.earn_auto and knobs and not unlocked(state.scorecard, knobs[0]):
         return f"auto is not unlocked for {knobs[0]}: too few of its shadow moves have proved good"

@@ -67,7 +67,6 @@ parameters = {{ review_s = 10 }}
 
 [guardrails]
 stale_s = 20
-auto_data_changing = ["max_in_flight"]
 
 [gate]
 deadline_s = 20

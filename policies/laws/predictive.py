@@ -101,6 +101,8 @@ class Predictive:
             found = climb(there, keeping(there, broken), option.worth)
             if found is None or set(values(found.changes)) & set(values(option.changes)):
                 continue
+            if not view.locked.isdisjoint(knobs_of(found.changes)):
+                continue
             if found.worth < option.worth * (1.0 + self.gain_min_frac):
                 continue
             more = found.worth / option.worth
@@ -131,12 +133,14 @@ class Predictive:
         yield from splits(view, ask, now, drift)
         yield from (option for climb in CLIMBS if (option := climb(view, ask, now)) is not None)
 
-    def _rank(self, view: View, found: tuple[Interval, Option]) -> tuple[bool, float]:
-        """First what is sure to gain and worth it, then the gain: a step that is sure beats a leap that is not."""
+    def _rank(self, view: View, found: tuple[Interval, Option]) -> tuple[bool, bool, float]:
+        """First what is sure to gain and worth it, of that what may be turned, then the gain: a step that is sure beats
+        a leap that is not, and a knob that is ours to turn one that we can only speak of."""
         gain, option = found
         likely = gain.low if view.begins else gain.mean  # before a first step nothing can be taken back
         won = likely - _cost_frac(view, option.changes)
-        return gain.low > 0.0 and gain.mean >= self._least(view, option), won
+        ours = view.locked.isdisjoint(knobs_of(option.changes))
+        return gain.low > 0.0 and gain.mean >= self._least(view, option), ours, won
 
     def _least(self, view: View, option: Option) -> float:
         return max(self.gain_min_frac, self.payback_ratio * _cost_frac(view, option.changes))

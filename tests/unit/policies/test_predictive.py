@@ -6,7 +6,7 @@ import pytest
 
 from policies.control import Capability, Hold, Proposal, View
 from policies.laws.predictive import Predictive
-from policies.settings import ACTED, merged, with_in_flight
+from policies.settings import ACTED, knobs_of, merged, with_in_flight
 from simulators.analytic import AnalyticModel
 from simulators.event_state import Job
 from simulators.plant import Bounds, Setpoints, Topology
@@ -14,6 +14,7 @@ from simulators.scenario import job_at
 from simulators.snapshot import snapshot_of
 from tuner.scenario_files import load
 
+LIMIT = frozenset({"max_in_flight"})
 CAPABILITIES = tuple(Capability(knob, actuation_s=60.0, cost_s=5.0) for knob in ACTED)
 
 
@@ -82,6 +83,24 @@ def test_a_limit_of_each_engine_goes_up_with_the_limit_of_all() -> None:
     assert then.max_in_flight > 240
     engines = (then.gpus_generator or 0) // (starved.topology.gpus_per_engine or 1)
     assert (then.max_in_flight_per_engine or 0) * engines >= then.max_in_flight
+
+
+def test_a_knob_that_is_only_advised_keeps_no_other_from_being_turned() -> None:
+    """More in flight would gain more than the split; where it may not be turned, the split is."""
+    starved = job_of("steady-noise-24h", gpus_trainer=112, gpus_generator=144, max_in_flight=400)
+    view = view_of(starved, "gpus_trainer", "max_in_flight")
+    free, bound = (Predictive().decide(replace(view, locked=locked)) for locked in (frozenset(), LIMIT))
+    assert isinstance(free, Proposal)
+    assert isinstance(bound, Proposal)
+    assert knobs_of(free.changes) == ("max_in_flight",)
+    assert knobs_of(bound.changes) == ("gpus_trainer",)
+
+
+def test_a_knob_that_is_only_advised_is_still_spoken_of() -> None:
+    view = view_of(job_of("steady-noise-24h", max_in_flight=240), "max_in_flight")
+    answer = Predictive().decide(replace(view, locked=LIMIT))
+    assert isinstance(answer, Proposal)
+    assert knobs_of(answer.changes) == ("max_in_flight",)
 
 
 @pytest.mark.parametrize(
