@@ -26,9 +26,8 @@ from policies.control import (
 from policies.gate import Question, confirm
 from policies.guardrails.case import Case, cost_s
 from policies.guardrails.chain import guarded
-from policies.margins import for_predictions
 from policies.noticing import noticed
-from policies.readings import ROWS_MIN, blank_reason, of_one_setting, settling_s
+from policies.readings import ROWS_MIN, blank_reason, settling_s
 from policies.rules import Rules
 from policies.sanity import aged, sane
 from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
@@ -84,12 +83,7 @@ def view_of(rules: Rules, state: State, seen: Observation) -> View:
     central = rules.modeller.central(seen) if rules.modeller is not None and not rests else None
     if central is None:
         return view
-    view = replace(view, model=central.model, workload=central.workload, doubt=central.doubt)
-    try:
-        said = view.predicted(seen.in_force)
-    except ValueError:  # the law will say so
-        return view
-    return replace(view, bounds=for_predictions(view.bounds, view.objective, of_one_setting(seen.snapshot), said))
+    return replace(view, model=central.model, workload=central.workload, doubt=central.doubt)
 
 
 def _bare_view(rules: Rules, state: State, seen: Observation) -> View:
