@@ -71,7 +71,9 @@ def _decided(rules: Rules, state: State, seen: Observation) -> tuple[State, Deci
         if decision is not None:
             return state, replace(decision, outcome=outcome)
     # Models alone may speak for a job that is known to be young; of one that was met on its way nothing is known yet.
-    blanked = blank_reason(seen, ROWS_MIN if rules.gate is None or seen.inventory.steps_done is None else 0)
+    done = seen.inventory.steps_done
+    young = rules.gate is not None and done is not None and done < ROWS_MIN
+    blanked = blank_reason(seen, 0 if young else ROWS_MIN)
     state, decision = _proposed(rules, state, view_of(rules, state, seen), blanked, seen)
     return state, replace(decision, outcome=outcome)
 

@@ -5,7 +5,9 @@ stdin   {"schema": 1, "action": "apply", "decision_id": "d7.1", "fencing_token":
 stdout  {"outcomes": {"max_in_flight": {"status": "applied", "reason": "scaled"}}, "in_force": {"max_in_flight": 512}}
 
 `settings` are the framework's own keys, where they are known. With action `current` nothing is to be changed, and
-`in_force` (with `inventory`, where known) is the whole answer. Believed is what it shows, not what `status` says.
+`in_force` is the whole answer, with `inventory` where it is known: {"gpus_trainer": 64, "gpus_generator": 192,
+"engines_current": 24, "syncing": false, "steps_done": 0}; the last says how young the job is. Believed is what it
+shows, not what `status` says.
 """
 
 import json

@@ -75,7 +75,8 @@ def prepared(search: Search, where: Where, workers: int = 1) -> Job:
     trials = search.trials
     if sampler == "all":
         if not created:  # perhaps begun with fewer trials than the lattice has points
-            ledger.begin([point for point in _distinct(points) if point not in ledger.points()][: ledger.left(trials)])
+            known = ledger.points()
+            ledger.begin([point for point in _distinct(points) if point not in known][: ledger.left(trials)])
         trials -= ledger.left(trials)
     chooser = replace(chooser, levels=len(problem.levels), worth=told.worth)
     return Job(where, chooser, problem, basis, search.timeout_s, trials)

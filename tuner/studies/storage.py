@@ -145,13 +145,13 @@ class Ledger:
 
     def left(self, trials: int) -> int:
         """Of so many trials, those that nobody has begun and that do not wait."""
-        return max(0, trials - len(_begun(self.trials())))
+        return _left(self.trials(), trials)
 
     def under_way(self, trials: int) -> int:
         """Trials that wait, run, or are still to be begun."""
         there = self.trials()
         open_ = sum(t.state in (TrialState.WAITING, TrialState.RUNNING) for t in there)
-        return open_ + self.left(trials)
+        return open_ + _left(there, trials)
 
     def _claimed(self, number: int) -> bool:
         try:
@@ -191,6 +191,10 @@ class Ledger:
 def _begun(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """Those that count: what was lost with its worker waits under another number."""
     return [t for t in trials if t.state is not TrialState.FAIL or WHY in t.user_attrs]
+
+
+def _left(there: Sequence[FrozenTrial], trials: int) -> int:
+    return max(0, trials - len(_begun(there)))
 
 
 def _sampler(chooser: Chooser, number: int) -> BaseSampler:

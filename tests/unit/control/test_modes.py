@@ -249,6 +249,16 @@ def test_models_alone_speak_only_for_a_job_that_is_known_to_be_young(tells_steps
     assert bool(waits) is not tells_steps
 
 
+def test_a_job_that_says_it_is_old_shows_four_steps_too() -> None:
+    job = Job(ControlMode.AUTO, modeller=Posterior())
+    job.rules = replace(job.rules, gate=Rules(Static(), TOPOLOGY).gate)
+    job.plant.tells_steps = True
+    job.now_s = 7200.0
+    job.plant.observe(job.now_s)
+    job.plant.rows.clear()
+    assert "steps are known, 4 needed" in job.tick().reason
+
+
 def test_forecasts_that_fail_demote_to_advice() -> None:
     job = Job(ControlMode.AUTO)
     job.state = replace(job.state, scorecard=Scorecard(held=(False,) * 20, errors=(9.0,) * 20))
