@@ -10,6 +10,7 @@ variances r f_k,
 decides, and a walk is believed only where it explains the series better than standing still by EVIDENCE: pure noise
 taken for a walk would be followed up and down. Then the filter of policies/beliefs.py follows, outliers and all.
 Where no walk is believed, both speak for the level, each by its odds (model averaging: Hoeting et al. 1999).
+What swings (policies/swings.py) comes back, and is not followed: its level is its mean.
 # noise of 10 % about one level, 32 steps: s 0, known to 1.8 % | a level that walks by 5 % a step in 5 % of noise: s 1
 """
 
@@ -21,6 +22,7 @@ from statistics import fmean
 
 from policies.beliefs import VARIANCE_FLOOR, Belief, Reading, predicted, updated
 from policies.readings import NOISE_FLOOR, NOISE_VARIANCE, ROWS_MIN
+from policies.swings import likeliest_swing
 from simulators.signals import TINY
 from simulators.snapshot import Row
 
@@ -42,6 +44,8 @@ class Wander:
     """Per step, over all that is as likely: after a few steps nobody knows that a series stands still."""
     still: float = 0.0
     """The probability that it stands still; before it was looked at EVIDENCE says the odds against each walk."""
+    period_steps: float | None = None
+    """Of a swing, which comes back: then it stands still, and the swing is part of its noise."""
 
 
 UNSEEN = Wander(NOISE_VARIANCE, 0.0, NOISE_VARIANCE / 16.0)
@@ -55,6 +59,10 @@ def wander(logs: Sequence[float]) -> Wander:
     weights = [exp(score - max(scores)) for score in scores]
     expected = sum(w * ratio * r for w, (ratio, _, r) in zip(weights, tried, strict=True)) / sum(weights)
     best = tried[scores.index(max(scores))]
+    swing = likeliest_swing(logs)
+    # Like a jump, which may be anywhere, a swing may have any period.
+    if swing is not None and swing.log_likelihood > max(found for _, found, _ in tried) + EVIDENCE + log(len(logs)):
+        return Wander(max(NOISE_FLOOR, tried[0][2]), 0.0, 0.0, 1.0, swing.period_steps)
     return Wander(max(NOISE_FLOOR, best[2]), best[0] * best[2], expected, weights[0] / sum(weights))
 
 
@@ -127,7 +135,7 @@ def followed(rows: Sequence[Row], values: Sequence[float | None]) -> Belief | No
     times = [row.time_s if row.time_s is not None else float(i) for i, (row, _) in enumerate(known)]
     apart = max(TINY, (times[-1] - times[0]) / max(1, len(times) - 1))
     readings = [(at_s, Reading(value, seen.noise)) for at_s, (_, value) in zip(times, known, strict=True)]
-    if seen.walk or not seen.still:
+    if seen.walk or seen.still in (0.0, 1.0):
         return _filtered(readings, (seen.walk or seen.expected_walk) / apart)
     standing, walking = (_filtered(readings, walk / apart) for walk in (0.0, seen.expected_walk / (1.0 - seen.still)))
     return standing and walking and _averaged(standing, walking, seen.still)

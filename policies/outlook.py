@@ -1,9 +1,8 @@
 """The outlook of the ratio of both service rates: where it stands on the lattice of splits, and what is to come.
 
-A series that stands still (policies/following.py) has nothing to come. One that walks is one of two kinds:
-- it **swings**: its short means went clearly from one side of its mean to the other CROSSINGS times, as no drift does.
-  What comes is what was: every phase is as likely as it was seen, and the mean is known the better the more often it
-  came back;
+A series that stands still (policies/following.py) has nothing to come. One that does not is one of two kinds:
+- it **swings** (policies/swings.py). What comes is what was: every phase is as likely as it was seen, and the mean is
+  known the better the more often it came back;
 - it **drifts**: since its last jump. A share of its trend goes on, for no longer than it was watched (a damped trend:
   Gardner and McKenzie 1985). A trend is the slope of the last TREND_STEPS, where it is beyond its noise, in both
   halves, and did not turn just before. The rest of the trend is doubt, and so is the walk around it: q n / 3 is the
@@ -17,7 +16,7 @@ from itertools import pairwise
 from math import log, sqrt
 from statistics import fmean, pstdev
 
-from policies.following import Wander, level_now, since_jump, wander
+from policies.following import since_jump, wander
 from policies.readings import ROWS_MIN, of_one_setting
 from simulators.plant import Setpoints
 from simulators.signals import TINY
@@ -29,8 +28,6 @@ TREND_STEPS = 12
 """A trend is looked for over so many last steps."""
 CLEAR = 2.0
 """So many standard errors are no noise."""
-CROSSINGS = 3
-"""A drift crosses the mean of its window once; what does so this often comes back."""
 UNIFORM = 12.0**-0.5
 """Standard deviation of a share that may be anything between 0 and 1."""
 
@@ -69,8 +66,8 @@ def to_come(snapshot: Snapshot, ahead_steps: float, share: float) -> Outlook:
     if len(logs) < ROWS_MIN:
         return Outlook()
     seen = wander(logs)
-    if seen.walk > 0.0 and (swing := _swing(logs, seen)) is not None:
-        return swing
+    if seen.period_steps is not None:
+        return _phases(logs, seen.period_steps)
     logs = logs[since_jump(logs) :]
     seen = wander(logs)
     ahead = min(ahead_steps, float(len(logs)))
@@ -81,14 +78,11 @@ def to_come(snapshot: Snapshot, ahead_steps: float, share: float) -> Outlook:
     return Outlook((share * trend * ahead,), sqrt(doubt))
 
 
-def _swing(logs: Sequence[float], seen: Wander) -> Outlook | None:
-    """All phases that were seen, where it came back often enough."""
-    now, _ = level_now(logs, seen)
+def _phases(logs: Sequence[float], period_steps: float) -> Outlook:
+    """All that were seen, around the mean, at which a swing is read."""
+    middle = fmean(logs)
     means = [fmean(logs[i : i + SMOOTH_STEPS]) for i in range(0, len(logs) - SMOOTH_STEPS + 1, SMOOTH_STEPS)]
-    crossings = _crossings(means, fmean(logs), CLEAR * sqrt(seen.noise / SMOOTH_STEPS))
-    if crossings < CROSSINGS:
-        return None
-    return Outlook(tuple(mean - now for mean in means), pstdev(means) / sqrt(crossings / 2.0))
+    return Outlook(tuple(mean - middle for mean in means), pstdev(means) / sqrt(len(logs) / period_steps))
 
 
 def _trend(logs: Sequence[float], noise: float) -> float:
@@ -110,12 +104,6 @@ def _trend(logs: Sequence[float], noise: float) -> float:
 def _slope(values: Sequence[float]) -> float:
     middle = (len(values) - 1) / 2.0
     return sum((i - middle) * v for i, v in enumerate(values)) / sum((i - middle) ** 2 for i in range(len(values)))
-
-
-def _crossings(means: Sequence[float], middle: float, band: float) -> int:
-    """How often a series came from clearly above its mean to clearly below, or back."""
-    sides = [mean > middle for mean in means if abs(mean - middle) > band]
-    return sum(a is not b for a, b in pairwise(sides))
 
 
 def _log_ratio(row: Row) -> float | None:

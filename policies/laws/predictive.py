@@ -17,7 +17,8 @@ e^d larger. So with L(x) = ln X along x = ln(g/t), read off the settings that we
 averaged over all d that are equally likely (policies/outlook.py: half of a trend goes on until a move could be taken
 back; of a load that swings, every phase). sigma^2 = variance of what the model was fitted to + its misfit + that of the
 trainer's exponent + the doubt of what is to come. Of another knob's gain between a half and one and a half is believed.
-Of several that are sure to gain the best is wanted. Where that is a restart, knobs that gain on top of it go with it.
+Of several splits the one whose least gain is largest, of several knobs that are sure to gain the best is wanted; where
+that is a restart, knobs that gain on top of it go with it.
 
 States: waiting (review not due) -> review -> hold, or proposal; a proposal is reviewed at every tick until it is gone.
 
@@ -26,7 +27,7 @@ States: waiting (review not due) -> review -> hold, or proposal; a proposal is r
 #   X(56) 4.55, X(48) 4.4 -> +1.1 %, under the 2 % that are worth a move -> hold
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf, log, sqrt
 
@@ -83,7 +84,7 @@ class Predictive:
         now, ask = here[0], keeping(view, here[1])
         drift = to_come(view.snapshot, self._ahead_steps(view), self.trend_share)
         found = [(self._gain(view, option, now, drift), option) for option in self._options(view, ask, now, drift)]
-        best = max(found, key=lambda pair: self._rank(view, pair), default=None)
+        best = max(self._with_one_split(view, found), key=lambda pair: self._rank(view, pair), default=None)
         if best is None:
             return self._later(view, "every near setting is worse by the model, illegal or out of bounds")
         others = [f"{named(o.changes)} {g.mean:+.1%}" for g, o in found if o is not best[1] and g.mean > 0.0]
@@ -132,6 +133,15 @@ class Predictive:
         """The best of each knob that can be turned here, where it differs from now."""
         yield from splits(view, ask, now, drift)
         yield from (option for climb in CLIMBS if (option := climb(view, ask, now)) is not None)
+
+    def _with_one_split(
+        self, view: View, found: Sequence[tuple[Interval, Option]]
+    ) -> Iterator[tuple[Interval, Option]]:
+        """Of all splits the one that surely gains most, since the rest of a way can follow; and every other knob."""
+        splits = [(gain, option) for gain, option in found if option.points]
+        if splits:
+            yield max(splits, key=lambda pair: pair[0].low - _cost_frac(view, pair[1].changes))
+        yield from (pair for pair in found if not pair[1].points)
 
     def _rank(self, view: View, found: tuple[Interval, Option]) -> tuple[bool, bool, float]:
         """First what is sure to gain and worth it, of that what may be turned, then the gain: a step that is sure beats
