@@ -18,8 +18,8 @@ from statistics import fmean
 
 from policies.beliefs import VARIANCE_FLOOR
 
-REPEATS = 3
-"""So often it must have come back: a drift turns once."""
+REPEATS = 2
+"""So often it must have been there and back: a drift turns once at most."""
 SHORTEST_STEPS = 6
 """Of a period: what alternates faster is over before a move could be in force."""
 
