@@ -7,7 +7,7 @@ by least squares at each period T that fits REPEATS times into the series. With 
     ln L = -((n - 1) ln r + ln n) / 2,   r = squares left / (n - 1)
 
 of n values whose level nobody knows beforehand: as standing still and walking have it (policies/following.py).
-# a swing of 20 % every 16 steps in noise of 7 %, 64 steps: T 16, v 0.005; noise alone: ln L 2 higher than still
+# a swing of 20 % every 16 steps in noise of 7 %, 64 steps: T 16, v 0.005; noise alone: ln L 3.7 higher than still
 """
 
 from cmath import exp
