@@ -137,20 +137,27 @@ class Predictive:
     def _with_one_split(
         self, view: View, found: Sequence[tuple[Interval, Option]]
     ) -> Iterator[tuple[Interval, Option]]:
-        """Of all splits the one that surely gains most, since the rest of a way can follow; and every other knob."""
+        """Of all splits the one that surely gains most, since the rest of a way can follow; and every other knob.
+
+        Where each part of a way is a restart, none follows: the one that is likely to gain most.
+        """
         splits = [(gain, option) for gain, option in found if option.points]
+        restart = any(_restarts(view, option.changes) for _, option in splits)
         if splits:
-            yield max(splits, key=lambda pair: pair[0].low - _cost_frac(view, pair[1].changes))
+            yield max(splits, key=lambda pair: self._won(view, pair, sure=not restart))
         yield from (pair for pair in found if not pair[1].points)
 
     def _rank(self, view: View, found: tuple[Interval, Option]) -> tuple[bool, bool, float]:
         """First what is sure to gain and worth it, of that what may be turned, then the gain: a step that is sure beats
         a leap that is not, and a knob that is ours to turn one that we can only speak of."""
         gain, option = found
-        likely = gain.low if view.begins else gain.mean  # before a first step nothing can be taken back
-        won = likely - _cost_frac(view, option.changes)
-        ours = view.locked.isdisjoint(knobs_of(option.changes))
-        return gain.low > 0.0 and gain.mean >= self._least(view, option), ours, won
+        sure = gain.low > 0.0 and gain.mean >= self._least(view, option)
+        return sure, view.locked.isdisjoint(knobs_of(option.changes)), self._won(view, found)
+
+    def _won(self, view: View, found: tuple[Interval, Option], *, sure: bool = False) -> float:
+        """Gain less cost; the least gain before a first step too, as nothing can be taken back on evidence then."""
+        gain, option = found
+        return (gain.low if sure or view.begins else gain.mean) - _cost_frac(view, option.changes)
 
     def _least(self, view: View, option: Option) -> float:
         return max(self.gain_min_frac, self.payback_ratio * _cost_frac(view, option.changes))
