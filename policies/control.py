@@ -112,6 +112,8 @@ class View:
     capabilities: tuple[Capability, ...] = ()
     locked: frozenset[str] = frozenset()
     """Knobs that may be proposed and not turned now: what they would gain is told where no other knob would."""
+    refused: Setpoints | None = None
+    """What the models refused when the same was wanted last: a nearer setting of that way may pass."""
     horizon_s: float = inf
     """What is left of the run, or the half-life of its drift where that is shorter: later gains do not count."""
     model: PlantModel | None = None

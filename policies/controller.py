@@ -32,6 +32,7 @@ from policies.rules import Rules
 from policies.sanity import aged, sane
 from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
 from policies.settings import direction, knobs_of, missing_of
+from policies.stages import nearer
 from policies.state import Asked, State, Wanted
 from simulators.plant import Observation, Setpoints
 
@@ -103,6 +104,7 @@ def _bare_view(rules: Rules, state: State, seen: Observation) -> View:
         pending=None if state.move is None else state.move.goal,
         capabilities=rules.capabilities,
         locked=_locked_knobs(rules, state),
+        refused=None if state.wanted is None else state.wanted.refused,
         horizon_s=max(0.0, min(rules.horizon_s, rules.ends_s - seen.time_s)),
         memory=state.memory,
     )
@@ -141,7 +143,7 @@ def _proposed(rules: Rules, state: State, view: View, blanked: str, seen: Observ
     )
     if verdict is not None and not verdict.passed:
         hold = held(state, view.now_s, HoldCode.GATE, verdict.reason)
-        state = replace(state, wanted=replace(state.wanted, ticks=-REFUSED_TICKS) if state.wanted else None)
+        state = replace(state, wanted=_refused(state.wanted, case.changes))
         return state, replace(hold, proposed=answer.changes, trail=trail, verdict=verdict)
     return _by_mode(rules, state, view, decision, approved)
 
@@ -236,7 +238,15 @@ def _wanted(before: Wanted | None, view: View, changes: Setpoints) -> Wanted | N
         return None
     way = direction(view.in_force, changes, knobs[0])
     same = before is not None and (before.knob, before.direction) == (knobs[0], way)
-    return Wanted(knobs[0], way, before.ticks + 1 if same and before is not None else 1)
+    if before is None or not same:
+        return Wanted(knobs[0], way, 1)
+    # What is nearer than what was refused is another question: it need not wait.
+    ticks = max(0, before.ticks) if nearer(view.in_force, changes, before.refused) else before.ticks
+    return replace(before, ticks=ticks + 1)
+
+
+def _refused(wanted: Wanted | None, changes: Setpoints) -> Wanted | None:
+    return None if wanted is None else replace(wanted, ticks=-REFUSED_TICKS, refused=changes)
 
 
 def _open_question(state: State, now_s: float) -> Asked | None:

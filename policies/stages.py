@@ -10,6 +10,8 @@ eighth from the side that gives. Throughput is concave in the split, so the firs
 from collections.abc import Iterable, Sequence
 from math import ceil
 
+from simulators.plant import Setpoints
+
 FIRST_FRAC = 1.0 / 8.0
 """Of the GPUs of the side that gives."""
 
@@ -17,6 +19,13 @@ FIRST_FRAC = 1.0 / 8.0
 def way(sizes: Iterable[int], now: int, then: int) -> list[int]:
     """Trainer sizes from the one after `now` to `then`, in the order in which they are passed."""
     return sorted({then, *(t for t in sizes if min(now, then) < t < max(now, then))}, key=lambda t: abs(t - now))
+
+
+def nearer(in_force: Setpoints, changes: Setpoints, refused: Setpoints | None) -> bool:
+    """True of a split on the way to one that was refused."""
+    now, then = in_force.gpus_trainer, changes.gpus_trainer
+    limit = None if refused is None else refused.gpus_trainer
+    return now is not None and then is not None and limit is not None and min(now, limit) < then < max(now, limit)
 
 
 def first_most(passed: Sequence[int], now: int, total: int) -> int:

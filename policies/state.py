@@ -27,6 +27,8 @@ class Wanted:
     knob: str
     direction: Direction
     ticks: int
+    refused: Setpoints | None = None
+    """What the models refused of it."""
 
 
 @dataclass(frozen=True, slots=True)

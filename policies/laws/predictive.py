@@ -42,6 +42,7 @@ from policies.outlook import Outlook, at, place, to_come
 from policies.probation import STEPS_MIN
 from policies.readings import ROWS_MIN, settling_s
 from policies.settings import SPLIT, knobs_of, merged, values
+from policies.stages import nearer
 from simulators.plant import Change, Setpoints
 from simulators.signals import TINY
 
@@ -139,9 +140,12 @@ class Predictive:
     ) -> Iterator[tuple[Interval, Option]]:
         """Of all splits the one that surely gains most, since the rest of a way can follow; and every other knob.
 
-        Where each part of a way is a restart, none follows: the one that is likely to gain most.
+        Where each part of a way is a restart, none follows: the one that is likely to gain most. Where the models have
+        refused one, a sure one on the way to it.
         """
         splits = [(gain, option) for gain, option in found if option.points]
+        on_the_way = [pair for pair in splits if nearer(view.in_force, pair[1].changes, view.refused)]
+        splits = [pair for pair in on_the_way if self._surely(view, pair)] or splits
         restart = any(_restarts(view, option.changes) for _, option in splits)
         if splits:
             yield max(splits, key=lambda pair: self._won(view, pair, sure=not restart))
@@ -150,9 +154,12 @@ class Predictive:
     def _rank(self, view: View, found: tuple[Interval, Option]) -> tuple[bool, bool, float]:
         """First what is sure to gain and worth it, of that what may be turned, then the gain: a step that is sure beats
         a leap that is not, and a knob that is ours to turn one that we can only speak of."""
+        _, option = found
+        return self._surely(view, found), view.locked.isdisjoint(knobs_of(option.changes)), self._won(view, found)
+
+    def _surely(self, view: View, found: tuple[Interval, Option]) -> bool:
         gain, option = found
-        sure = gain.low > 0.0 and gain.mean >= self._least(view, option)
-        return sure, view.locked.isdisjoint(knobs_of(option.changes)), self._won(view, found)
+        return gain.low > 0.0 and gain.mean >= self._least(view, option)
 
     def _won(self, view: View, found: tuple[Interval, Option], *, sure: bool = False) -> float:
         """Gain less cost; the least gain before a first step too, as nothing can be taken back on evidence then."""

@@ -6,9 +6,21 @@ from typing import Any
 
 import pytest
 
-from policies.base import Direction
-from policies.control import Action, Command, CommandKind, ControlMode, Decision, Draw, HoldCode
+from policies.base import Direction, Interval
+from policies.control import (
+    Action,
+    Command,
+    CommandKind,
+    ControlMode,
+    Decision,
+    Draw,
+    HoldCode,
+    Proposal,
+    View,
+    split_to,
+)
 from policies.controller import tick
+from policies.guardrails.case import Limits
 from policies.laws.rate_balance import RateBalance
 from policies.laws.static import Static
 from policies.rules import Rules
@@ -235,6 +247,36 @@ def test_the_models_open_the_gate_or_keep_it_shut(posterior: Posterior, opens: b
         assert drawn is not None
         assert told.mean == drawn.mean
         assert told.low <= drawn.low <= drawn.high <= told.high
+
+
+@dataclass(frozen=True)
+class Wary:
+    """Wants the whole way; once that is refused, half of it."""
+
+    def decide(self, view: View) -> Proposal:
+        far = 40 if view.refused is None else 56
+        return Proposal(split_to(view, far), f"{far} GPUs", Interval(0.05, 0.1, 0.2))
+
+
+def test_a_wish_on_the_way_to_what_the_models_refused_is_a_fresh_one() -> None:
+    job = Job(ControlMode.AUTO, policy=Wary(), modeller=Posterior(5.6, 4.0), limits=Limits(trusted_moves=0))
+    job.rules = replace(job.rules, gate=Rules(Static(), TOPOLOGY).gate)
+    for _ in range(60):
+        if job.tick().code is HoldCode.GATE:
+            break
+    refused = job.state.wanted
+    assert refused is not None
+    assert refused.refused is not None
+    assert refused.refused.gpus_trainer == 40
+    assert "wanted at 1 of the" in job.tick().reason  # and not: asked again in some ticks
+    for _ in range(20):
+        if job.tick().code is HoldCode.GATE:
+            break
+    nearer = job.state.wanted
+    assert nearer is not None
+    assert nearer.refused is not None
+    assert nearer.refused.gpus_trainer == 56
+    assert "asked again" in job.tick().reason
 
 
 @pytest.mark.parametrize("tells_steps", [True, False])

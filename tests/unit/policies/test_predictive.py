@@ -151,3 +151,18 @@ def test_doubt_about_the_rates_widens_the_interval() -> None:
         gain = answer.gain_frac if isinstance(answer, Proposal) else None
         widths.append(float("inf") if gain is None else gain.high - gain.low)
     assert widths[0] < widths[1]
+
+
+def test_where_the_models_refused_a_split_a_sure_one_on_the_way_is_wanted() -> None:
+    view = view_of(job_of("steady-noise-24h", gpus_trainer=112, gpus_generator=144), "gpus_trainer")
+    first = Predictive().decide(view)
+    assert isinstance(first, Proposal)
+    second = Predictive().decide(replace(view, refused=first.changes))
+    assert isinstance(second, Proposal)
+    assert (first.changes.gpus_trainer or 0) < (second.changes.gpus_trainer or 0) < 112
+
+
+def test_where_nothing_sure_is_on_the_way_the_refused_one_is_wanted_still() -> None:
+    view = view_of(job_of("steady-noise-24h", gpus_trainer=112, gpus_generator=144), "gpus_trainer")
+    one_step = Setpoints(gpus_trainer=104, gpus_generator=152)
+    assert Predictive().decide(replace(view, refused=one_step)) == Predictive().decide(view)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from policies.stages import FIRST_FRAC, first_most, first_step, way
+from policies.stages import FIRST_FRAC, first_most, first_step, nearer, way
+from simulators.plant import Setpoints
 
 
 def test_the_way_is_passed_from_here_to_there_in_either_direction() -> None:
@@ -37,3 +38,20 @@ def test_the_first_step_takes_no_more_than_its_share_or_one_lattice_step(now: in
         furthest = passed[first_most(passed, now, 256) - 1]
         giving = now if then < now else 256 - now
         assert abs(furthest - now) <= FIRST_FRAC * giving or furthest == passed[0]
+
+
+@pytest.mark.parametrize(
+    ("then", "refused", "is_nearer"),
+    [
+        (88, 80, True),
+        (80, 80, False),  # the same
+        (72, 80, False),  # further
+        (104, 80, False),  # the other way
+        (88, None, False),
+        (None, 80, False),  # another knob
+    ],
+)
+def test_a_split_on_the_way_to_a_refused_one_is_nearer(then: int | None, refused: int | None, is_nearer: bool) -> None:
+    here = Setpoints(gpus_trainer=96, gpus_generator=160)
+    no = None if refused is None else Setpoints(gpus_trainer=refused)
+    assert nearer(here, Setpoints(gpus_trainer=then), no) is is_nearer
