@@ -13,7 +13,7 @@ from policies.objective import Constraint, value, violations
 from policies.outlook import Outlook, at
 from policies.settings import SPLIT, gpus, merged, with_in_flight
 from policies.stages import first_most, way
-from simulators.legality import lattice, refusal
+from simulators.legality import legal_sizes
 from simulators.plant import Mode, Setpoints
 from simulators.signals import TINY
 
@@ -119,9 +119,7 @@ def splits(view: View, ask: Ask, now: float, drift: Outlook) -> tuple[Option, ..
         return ()
     if not view.in_force.gpus_generator:
         return ()
-    legal = lattice(view.topology, view.in_force, view.bounds)
-    sizes = [t for t in legal if t == start or refusal(view.topology, view.in_force, view.bounds, t) is None]
-    sizes = sorted({*sizes, start})
+    sizes = sorted({start, *legal_sizes(view.topology, view.in_force, view.bounds)})
     worths = _climbed(sizes, start, lambda t: now if t == start else ask(split_to(view, t)))
     if len(worths) < 2:
         return ()

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from policies.objective import Objective, violations
 from policies.settings import merged, with_trainer
-from simulators.legality import lattice, refusal
+from simulators.legality import legal_sizes
 from simulators.plant import Setpoints, TrainerResize
 from simulators.scenario import Scenario
 
@@ -40,8 +40,7 @@ class Reach:
             return (now,)
         if not {"gpus_trainer", "gpus_generator"} <= self.movable:
             return (now,)
-        sizes = lattice(topology, start, bounds)
-        return tuple(sorted({now, *(t for t in sizes if refusal(topology, start, bounds, t) is None)}))
+        return tuple(sorted({now, *legal_sizes(topology, start, bounds)}))
 
     @property
     def start(self) -> Spot:

@@ -47,6 +47,11 @@ def lattice(topology: Topology, setpoints: Setpoints, bounds: Bounds) -> list[in
     return [t for t in sizes if floor <= t <= roof and (total - t) % engine == 0]
 
 
+def legal_sizes(topology: Topology, setpoints: Setpoints, bounds: Bounds) -> list[int]:
+    """Those of the lattice that no rule refuses: what a split may move through and to."""
+    return [t for t in lattice(topology, setpoints, bounds) if refusal(topology, setpoints, bounds, t) is None]
+
+
 def divides(topology: Topology, setpoints: Setpoints, gpus_trainer: int) -> bool | None:
     """Whether the batch divides over the trainer's data-parallel ranks; None where the batch is unknown."""
     batch = setpoints.batch_rollouts

@@ -3,18 +3,21 @@
 from math import isfinite
 
 from policies.beliefs import CENTRAL_80
-from policies.control import HoldCode, split_to
+from policies.control import HoldCode, View, split_to
 from policies.guardrails.case import OK, Case, Ruling
 from policies.objective import Constraint, violations
 from policies.settings import ACTED, SPLIT, gpus, merged, values
 from policies.stages import first_step, way
-from simulators.legality import lattice
-from simulators.plant import Change, TrainerResize
+from simulators.legality import legal_sizes, refusal
+from simulators.plant import Change
 from simulators.signals import TINY
+
+SIZES_SHOWN = 8
+"""Legal sizes that a refusal names."""
 
 
 def legal(case: Case) -> Ruling:
-    """Every knob can be turned here, and a split lies on the lattices of engine and trainer."""
+    """Every knob can be turned here, and no rule of the job refuses the split: lattices, floors, batch, checkpoint."""
     view, named = case.view, values(case.changes)
     if not named:
         return Ruling("the proposal changes nothing", HoldCode.ILLEGAL)
@@ -32,18 +35,21 @@ def legal(case: Case) -> Ruling:
 
 def _legal_split(case: Case) -> Ruling:
     view, then = case.view, case.then
-    if view.topology.trainer_resize is TrainerResize.IMPOSSIBLE and then.gpus_trainer != view.in_force.gpus_trainer:
-        return Ruling("the trainer's checkpoint does not open on another number of GPUs", HoldCode.ILLEGAL)
-    sizes = lattice(view.topology, view.in_force, view.bounds)
+    sizes = _sizes(view)
     if then.gpus_trainer not in sizes:
-        shown = ", ".join(map(str, sizes[:8])) or "none known"
-        return Ruling(f"{then.gpus_trainer} trainer GPUs are not legal (legal: {shown})", HoldCode.ILLEGAL)
+        why = refusal(view.topology, view.in_force, view.bounds, then.gpus_trainer or 0) or "no split is known here"
+        shown = ", ".join(map(str, sizes[:SIZES_SHOWN])) or "none"
+        return Ruling(f"{then.gpus_trainer} trainer GPUs are not legal: {why} (legal: {shown})", HoldCode.ILLEGAL)
     if gpus(then) != gpus(view.in_force):
         return Ruling(
             f"{gpus(then)} GPUs after the move, {gpus(view.in_force)} before: a split moves, never adds",
             HoldCode.ILLEGAL,
         )
     return OK
+
+
+def _sizes(view: View) -> list[int]:
+    return legal_sizes(view.topology, view.in_force, view.bounds)
 
 
 def bounded(case: Case) -> Ruling:
@@ -70,7 +76,7 @@ def one_step(case: Case) -> Ruling:
     how = case.view.capability(SPLIT)
     if now == then or case.good_moves >= case.limits.trusted_moves or (how and how.change is Change.RESTART):
         return OK
-    passed = way(lattice(case.view.topology, case.view.in_force, case.view.bounds), now, then)
+    passed = way(_sizes(case.view), now, then)
     gain = case.gain_frac.mean if case.gain_frac is not None else 0.0
     near = first_step(passed, now, total, case.limits.deadband_frac / gain if gain > 0.0 else 0.0)
     if near == then:

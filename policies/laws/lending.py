@@ -17,7 +17,7 @@ from policies.base import Interval
 from policies.control import Hold, Memory, Proposal, View, split_to
 from policies.laws.parameters import demand_bounds, within
 from policies.settings import SPLIT
-from simulators.legality import lattice
+from simulators.legality import legal_sizes
 from simulators.plant import Mode
 from simulators.signals import TINY
 
@@ -72,7 +72,7 @@ class Lending:
 
     def _at_home(self, view: View, wait_s: float, gap: bool, memory: Memory) -> Proposal | Hold:
         now = view.in_force.gpus_trainer or 0
-        lent = max((t for t in lattice(view.topology, view.in_force, view.bounds) if t < now), default=None)
+        lent = max((t for t in legal_sizes(view.topology, view.in_force, view.bounds) if t < now), default=None)
         if lent is None or not gap:
             why = "the next batch is nearly ready" if lent is not None else "no smaller legal trainer"
             return Hold(f"at home: {why}", memory=memory)

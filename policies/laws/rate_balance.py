@@ -17,7 +17,7 @@ from policies.beliefs import CENTRAL_80, Belief
 from policies.control import Hold, Proposal, View, split_to
 from policies.laws.parameters import demand_bounds, within
 from policies.settings import gpus
-from simulators.legality import lattice
+from simulators.legality import legal_sizes
 from simulators.plant import Mode
 
 EXPONENT_SHARE = 0.75
@@ -49,7 +49,7 @@ class RateBalance:
         if abs(gap) < self.deadband_frac:
             return Hold(f"balanced: the generator serves {gap:+.0%} against the trainer, inside the deadband")
         best = max(
-            [now.gpus_trainer, *lattice(view.topology, now, view.bounds)],
+            [now.gpus_trainer, *legal_sizes(view.topology, now, view.bounds)],
             key=lambda t: (self._slower(view, t), -abs(t - (now.gpus_trainer or 0))),
         )
         if best == now.gpus_trainer:

@@ -13,7 +13,7 @@ from policies.base import Interval
 from policies.control import Hold, Memory, Proposal, View, split_to
 from policies.laws.parameters import demand_bounds, within
 from policies.settings import gpus
-from simulators.legality import lattice
+from simulators.legality import legal_sizes
 from simulators.plant import Mode
 from simulators.snapshot import Snapshot
 
@@ -77,7 +77,7 @@ def _step(view: View, towards_generator: bool) -> Proposal | Hold:
     now = view.in_force.gpus_trainer
     if now is None or view.in_force.gpus_generator is None:
         return Hold("the split in force is not known")
-    sizes = lattice(view.topology, view.in_force, view.bounds)
+    sizes = legal_sizes(view.topology, view.in_force, view.bounds)
     near = max((t for t in sizes if t < now), default=None) if towards_generator else None
     if not towards_generator:
         near = min((t for t in sizes if t > now), default=None)

@@ -6,7 +6,7 @@ from math import ceil
 
 from policies.laws import parameters
 from policies.settings import SPLIT
-from simulators.legality import lattice, refusal
+from simulators.legality import legal_sizes
 from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.stations import Plug, Stations
 from tuner.errors import ConfigError
@@ -49,8 +49,7 @@ def _split(job: JobFacts) -> Found:
         return f"a {job.topology.mode} job has no split: both sides use the same GPUs"
     if not now.gpus_trainer or not now.gpus_generator:
         return "the GPUs of each side are not known; state [setpoints] gpus_trainer and gpus_generator in a job file"
-    sizes = [t for t in lattice(job.topology, now, job.bounds) if refusal(job.topology, now, job.bounds, t) is None]
-    legal = sorted({*sizes, now.gpus_trainer})
+    legal = sorted({*legal_sizes(job.topology, now, job.bounds), now.gpus_trainer})
     if len(legal) < 2:
         return f"gpus_trainer={now.gpus_trainer} is the only legal size"
     return (lattice_of(SPLIT, legal, now.gpus_trainer),)

@@ -68,6 +68,10 @@ HELD: dict[str, tuple[Callable[[], Case], HoldCode]] = {
         lambda: case(changes=Setpoints(gpus_trainer=57, gpus_generator=199)),
         HoldCode.ILLEGAL,
     ),
+    "a batch that the ranks do not divide": (
+        lambda: case(topology=replace(TOPOLOGY, batch_must_divide=True)),
+        HoldCode.ILLEGAL,
+    ),
     "a checkpoint that does not open": (
         lambda: case(topology=replace(TOPOLOGY, trainer_resize=TrainerResize.IMPOSSIBLE)),
         HoldCode.ILLEGAL,
@@ -154,6 +158,14 @@ def test_a_restart_goes_the_whole_way_at_once() -> None:
     whole, ruling, _ = guarded(case(changes=with_trainer(START, TOPOLOGY, 48), capabilities=dear))
     assert ruling.code is None
     assert whole.changes.gpus_trainer == 48
+
+
+def test_a_first_step_ends_on_a_size_that_the_batch_divides() -> None:
+    """Of the lattice of 8 below 64 only 32 and 16 divide 512: 56 would be refused by the framework, leg after leg."""
+    strict = replace(TOPOLOGY, batch_must_divide=True)
+    narrowed, _, trail = guarded(case(changes=with_trainer(START, TOPOLOGY, 16), topology=strict))
+    assert "one-step" in [step.guard for step in trail]
+    assert narrowed.changes.gpus_trainer == 32
 
 
 def test_no_knob_turns_back_while_it_settles() -> None:
