@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from policies.base import Direction, Interval
-from policies.control import Action, Capability, Decision, HoldCode, Outcome, View
+from policies.control import Action, Capability, ControlMode, Decision, HoldCode, Outcome, View
 from policies.guardrails.case import Freeze, PastMove
 from policies.health import baseline, shifted
 from policies.moves import Move, Scene, Stage, advanced, answered, back, order_of, path_of
@@ -97,8 +97,7 @@ def on_probation(
     if verdict is Judgement.WAIT:
         words = f"{probation.move.decision_id} is being judged for {view.now_s - probation.since_s:.0f} s"
         return state, held(state, view.now_s, HoldCode.PROBATION, words), None
-    proved = state.good_moves + (good is True and not probation.revert)
-    return replace(state, probation=None, good_moves=proved), None, outcome
+    return replace(state, probation=None, good_moves=state.good_moves + (good is True)), None, outcome
 
 
 def noted(state: State, receipt: Receipt) -> State:
@@ -145,20 +144,25 @@ def _ended(rules: Rules, state: State, seen: Observation, move: Move) -> Conduct
 
 
 def _probation(move: Move, task: Undertaking, now_s: float) -> Probation:
-    return Probation(move, task.knobs, now_s, task.predicted, task.before, task.health, task.revert)
+    return Probation(move, task.knobs, now_s, task.predicted, task.before, task.health)
 
 
 def _reverted(rules: Rules, state: State, view: View, probation: Probation, why: str) -> Conducted:
-    """Back to where the move came from, once; a revert that fails too, or a paused knob, only freezes."""
+    """Back to where the move came from. Where that way is paused, or a mode was set meanwhile that gives no orders, the
+    knob only rests."""
     state = _frozen(rules, replace(state, probation=None), probation.knobs, view.now_s, why)
-    paused = [p for p in state.pauses if p.knob is None or p.knob in probation.knobs]
-    if probation.revert or paused:
-        return state, held(state, view.now_s, HoldCode.FROZEN, f"{probation.move.decision_id} failed: {why}")
-    move = back(probation.move, view.now_s, why)
-    task = Undertaking(probation.knobs, revert=True)
+    undoing = [(knob, direction(probation.move.goal, probation.move.origin, knob)) for knob in probation.knobs]
+    paused = any(pause.stops(*turn) for pause in state.pauses for turn in undoing)
+    if paused or state.mode in (ControlMode.OBSERVE, ControlMode.ADVISE):
+        kept = "its way back is paused" if paused else f"{state.mode} gives no orders"
+        words = f"{probation.move.decision_id} failed and stays, since {kept}: {why}"
+        return state, held(state, view.now_s, HoldCode.FROZEN, words)
+    move, words = back(probation.move, view.now_s, why), f"{probation.move.decision_id} is reverted: {why}"
+    task = Undertaking(probation.knobs)
     state = replace(state, move=move, undertaking=task, scorecard=void_forecasts(state.scorecard))
-    order = order_of(move, Scene(view.now_s, view.in_force))
-    words = f"{move.decision_id} is reverted: {why}"
+    order = order_of(move, Scene(view.now_s, view.in_force, view.inventory.syncing))
+    if order is None:
+        return state, held(state, view.now_s, HoldCode.MOVING, f"{words}; waiting for the end of a weight sync")
     return state, Decision(order_id(move), view.now_s, Action.APPLY, words, order=order)
 
 

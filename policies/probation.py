@@ -9,8 +9,8 @@ and that is the same under either setting: so work is compared, not rollouts,
 move's harm for drift. The error has the noise of both means, and for everything that drifted from outside a doubt,
 |ln(after / before)| times DOUBTS: what a token costs in longer rollouts, and how many were made for each one kept, is
 not known better. Without tokens, UNKNOWN_DRIFT_FRAC.
-A move is bad when its realised gain is negative beyond the error (80 %): it is reverted once, its knob is frozen, and
-the revert itself is judged and never reverted.
+A move is bad when its realised gain is negative beyond the error (80 %): it is taken back, and its knob is frozen; the
+way back is not judged.
 # before 2.0 rollouts/s of 8k tokens, after 1.8 of 10k -> tokens/s +12.5 %, doubt 5.6 %: good, though the rate fell
 """
 
@@ -61,8 +61,6 @@ class Probation:
     before: Mapping[str, Level] = field(default_factory=dict)
     """The work done before the move (standing)."""
     health: Mapping[str, Level] = field(default_factory=dict)
-    revert: bool = False
-    """This move is itself a revert: it is judged, never reverted."""
 
 
 def standing(snapshot: Snapshot, since_s: float | None, until_s: float) -> dict[str, Level]:

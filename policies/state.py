@@ -51,7 +51,6 @@ class Undertaking:
     predicted: Interval | None = None
     before: Mapping[str, Level] = field(default_factory=dict)
     health: Mapping[str, Level] = field(default_factory=dict)
-    revert: bool = False
 
 
 @dataclass(frozen=True, slots=True)

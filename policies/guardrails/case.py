@@ -84,6 +84,9 @@ class Pause:
     direction: Direction | None = None
     author: str = ""
 
+    def stops(self, knob: str, towards: Direction) -> bool:
+        return self.knob in (None, knob) and self.direction in (None, towards)
+
 
 @dataclass(frozen=True, slots=True)
 class Case:

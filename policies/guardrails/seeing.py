@@ -67,7 +67,7 @@ def free(case: Case) -> Ruling:
     for knob in case.knobs:
         towards = direction(case.view.in_force, case.changes, knob)
         for pause in case.pauses:
-            if pause.knob in (None, knob) and pause.direction in (None, towards):
+            if pause.stops(knob, towards):
                 way = f" {pause.direction}" if pause.direction else ""
                 return Ruling(f"{pause.knob or 'every knob'}{way} is paused", HoldCode.PAUSED)
         for freeze in case.freezes:
