@@ -3,11 +3,15 @@
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from policies.gate import GateLimits
+from policies.guardrails.case import Limits
 from simulators.plant import Bounds, Mode, Setpoints, Topology
 from tuner.config import JobFile, in_environment, load
+from tuner.config.daemon_sections import GateSection, GuardrailsSection
 from tuner.config.sections import SECTIONS, BoundsSection, SetpointsSection, TopologySection
 from tuner.errors import ConfigError
 
@@ -142,3 +146,12 @@ def test_a_variable_of_an_unknown_section_is_refused(tmp_path: Path, monkeypatch
 def test_only_variables_of_a_section_count_as_configuration() -> None:
     assert in_environment({"EQUIPOISE_COST__USD_PER_GPU_HOUR": "2"})
     assert not in_environment({"EQUIPOISE_DEBUG": "1", "PATH": "/bin"})
+
+
+@pytest.mark.parametrize(("section", "used"), [(GuardrailsSection, Limits()), (GateSection, GateLimits())])
+def test_what_is_used_where_a_key_is_absent_is_what_its_text_says(section: Any, used: Any) -> None:
+    taken = {f.name: getattr(used, f.name) for f in fields(used)}
+    said = {n: re.search(r"([\d.]+) where absent", f.description or "") for n, f in section.model_fields.items()}
+    told = {name: float(found[1]) for name, found in said.items() if found is not None and name in taken}
+    assert len(told) >= 3
+    assert told == {name: taken[name] for name in told}
