@@ -131,11 +131,15 @@ def rate_series(snapshot: Snapshot, since_s: float | None = None, until_s: float
     return [rate for rate in rates if rate is not None]
 
 
+def trained_per_s(values: Mapping[str, float]) -> float | None:
+    """Trained rollouts per second of one step."""
+    rate = values.get("gen_samples_per_s")
+    return _over(values.get("batch_rollouts"), values.get("step_s")) if rate is None else rate
+
+
 def row_rate(values: Mapping[str, float]) -> float | None:
     """Trained rollouts with advantage per second of one step."""
-    rate = values.get("gen_samples_per_s")
-    if rate is None:
-        rate = _over(values.get("batch_rollouts"), values.get("step_s"))
+    rate = trained_per_s(values)
     return None if rate is None else rate * (1.0 - values.get("zero_adv_frac", 0.0))
 
 

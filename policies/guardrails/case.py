@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 
 from policies.base import Direction, Interval
 from policies.control import HoldCode, View
-from policies.readings import row_rate
+from policies.readings import trained_per_s
 from policies.settings import knobs_of, merged
 from simulators.plant import Change, Setpoints
 
@@ -156,7 +156,7 @@ def cost_s(view: View, changes: Setpoints) -> float:
 
 
 def _made_per_s(view: View) -> float | None:
-    """Rollouts that the generator finishes per second, those that are not trained too."""
+    """Rollouts that the generator finishes per second, those too that are not trained or teach nothing."""
     known = {name: signal.value for name, signal in view.snapshot.signals.items()}
-    rate, dispatched, accepted = row_rate(known), known.get("dispatched"), known.get("accepted")
+    rate, dispatched, accepted = trained_per_s(known), known.get("dispatched"), known.get("accepted")
     return rate * max(1.0, dispatched / accepted) if rate and dispatched and accepted else rate

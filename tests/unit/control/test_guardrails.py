@@ -188,6 +188,12 @@ def test_a_restart_loses_what_is_in_flight_and_a_larger_limit_takes_work_into_st
     assert cost_s(more, Setpoints(max_in_flight=900)) == 0.0
 
 
+def test_groups_that_teach_nothing_take_no_longer_to_be_made() -> None:
+    made = {"inflight_rollouts": 1200.0, "gen_samples_per_s": 3.0}
+    half, none = (case(snapshot=with_signals(**made, zero_adv_frac=share)).view for share in (0.5, 0.0))
+    assert cost_s(half, TO_GENERATOR) == pytest.approx(cost_s(none, TO_GENERATOR))
+
+
 def test_a_paused_direction_leaves_the_other() -> None:
     assert guarded(case(pauses=(Pause(SPLIT, Direction.UP),)))[1].code is None
 
