@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from math import gcd
 from typing import Any
 
 from policies.base import Interval
@@ -18,6 +19,8 @@ UNMODELLED = frozenset(
 )
 """Settings that calibrated draws have no station for: asking about them would answer 0."""
 SETTINGS = frozenset(f.name for f in fields(Setpoints)) - UNMODELLED
+STRIDE_LEAST = 7
+"""Far enough apart that neighbours are no neighbours any more."""
 DIGITS = 6
 """Of a gain: far below its own width."""
 SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
@@ -75,7 +78,7 @@ class Prospects:
     def _evenly(self, most: float) -> Mapping[Values, float]:
         """Each draw's own number from 0 to the most: midpoints, in an order that goes with nothing else."""
         draws = () if self.calibration is None else self.calibration.draws
-        return {d.values: most * ((7 * i) % len(draws) + 0.5) / len(draws) for i, d in enumerate(draws)}
+        return {d.values: most * share for d, share in zip(draws, shuffled_midpoints(len(draws)), strict=True)}
 
     def answer_of(self, *changes: Change) -> Answer | None:
         """The same of changes that are told draw by draw; of several, each draw takes its best."""
@@ -86,6 +89,15 @@ class Prospects:
         except (ValueError, ArithmeticError):
             return None
         return None if answer.stopped is not None else answer
+
+
+def shuffled_midpoints(count: int) -> tuple[float, ...]:
+    """(i + 1/2) / count, each once and in no order: a stride that shares no factor with the count meets them all.
+
+    # 5 -> 0.1, 0.5, 0.9, 0.3, 0.7
+    """
+    stride = next(s for s in range(STRIDE_LEAST, STRIDE_LEAST + count + 1) if gcd(s, count) == 1)
+    return tuple((stride * i % count + 0.5) / count for i in range(count))
 
 
 @lru_cache(maxsize=64)

@@ -39,6 +39,16 @@ def test_without_a_filter_better_groups_are_worth_their_share_to_either_side() -
         assert gain.high <= 0.8
 
 
+def test_a_posterior_of_seven_draws_is_as_open_as_one_of_all() -> None:
+    """Draws that nothing reproduces are left out: how many are left must not decide what each is given."""
+    whole = prospects(KNOBS, zero_adv_frac=0.5, **FULL_TRAINER).calibration
+    assert whole is not None
+    gain = gain_of(Prospects(replace(whole, draws=whole.draws[:7])).answer_of_curriculum(0.9))
+    assert gain is not None
+    assert 0.3 < gain.mean < 0.5
+    assert gain.high - gain.low > 0.4
+
+
 def test_a_share_that_nobody_logs_is_not_made_up() -> None:
     assert prospects(KNOBS, **STARVING).answer_of_curriculum(0.9) is None
 
