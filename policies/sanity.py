@@ -1,6 +1,6 @@
 """Observations made fit to be read: without what cannot be, and of their true age."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from policies.settings import values
 from simulators.fields import range_of
@@ -10,6 +10,7 @@ from simulators.snapshot import Note, Row, Signal
 
 REAL = ("oversampling_ratio", "staleness_bound")
 """Setpoints that need not be whole."""
+SWITCHES = frozenset(f.name for f in fields(Setpoints) if f.type == bool | None)
 RANGES = {name: (spec.low, spec.high) for name, spec in SIGNALS.items()}
 EVERYTHING = (-LARGEST, LARGEST)
 
@@ -22,9 +23,10 @@ def sane(seen: Observation) -> Observation:
     snapshot = seen.snapshot
     in_force = Setpoints(**{n: v for n, v in values(seen.in_force).items() if _settable(n, v)})
     rows = (*snapshot.rows, *snapshot.engine_rows)
-    if all(map(_is_sane_row, rows)) and all(_is_sane_signal(n, s) for n, s in snapshot.signals.items()):
-        return seen if in_force == seen.in_force else replace(seen, in_force=in_force)
-    bad = {n for n, s in snapshot.signals.items() if not _is_sane_signal(n, s)}
+    bad = values(seen.in_force).keys() - values(in_force).keys()
+    if not bad and all(map(_is_sane_row, rows)) and all(_is_sane_signal(n, s) for n, s in snapshot.signals.items()):
+        return seen
+    bad |= {n for n, s in snapshot.signals.items() if not _is_sane_signal(n, s)}
     bad |= {n for row in rows for n, v in row.values.items() if not _is_possible(n, v)}
     bad |= {"time_s" for row in rows if not _is_time(row.time_s)}
     snapshot = replace(
@@ -74,8 +76,8 @@ def _is_possible(name: str, value: object) -> bool:
 
 def _settable(name: str, value: object) -> bool:
     """A switch is on or off, a count whole, and all are in the range of their name."""
-    if isinstance(value, bool):
-        return True
+    if name in SWITCHES or isinstance(value, bool):
+        return name in SWITCHES and isinstance(value, bool)
     low, high = range_of(name)
     known = isinstance(value, int | float) and low <= value <= high
     return known and (name in REAL or isinstance(value, int))
