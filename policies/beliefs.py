@@ -119,7 +119,7 @@ def _raised(belief: Belief, y: float, r: float) -> Belief:
     """The moments of x given x + v > y, v ~ N(0, r): a truncated normal (Tobit update).
 
     With s^2 = P + r, a = (y - x)/s and h = phi(a) / (1 - Phi(a)):  x += P/s h,  P -= P^2/s^2 h (h - a).
-    # x = 0, P = r = 0.04:  y = -1 -> x 0.00, P 0.040 | y = 0 -> x 0.11, P 0.027 | y = 0.4 -> x 0.26, P 0.024
+    # x = 0, P = r = 0.04:  y = -1 -> x 0.00, P 0.040 | y = 0 -> x 0.11, P 0.027 | y = 0.4 -> x 0.26, P 0.023
     """
     s = sqrt(belief.variance + r)
     a = (y - belief.log_mean) / s

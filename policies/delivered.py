@@ -3,7 +3,7 @@
 ln X = ln X(fit) - (engine share) e - (trainer share) t + noise,   e, t: ln of how much slower each side is than fitted
 
 Kalman's update with one reading. What is left of it after the update is the structure's fault, and widens the doubt.
-# engines +-5 %, they alone limit, 4 % less than expected is delivered (+-1.5 %): engines 3.7 % slower, +-1.5 %
+# engines +-5 %, they alone limit, 4 % less than expected is delivered (+-1.5 %): engines 3.7 % slower, +-1.4 %
 """
 
 from collections.abc import Sequence

@@ -39,7 +39,7 @@ def change_over_window(series: list[float]) -> tuple[float, float] | None:
     third = len(series) // 3
     early, late = series[:third], series[-third:]
     before, after = mean(early), mean(late)
-    noise = ((stdev(early) ** 2 + stdev(late) ** 2) / third) ** 0.5 if third > 1 else 0.0
+    noise = ((stdev(early) ** 2 + stdev(late) ** 2) / third) ** 0.5
     if abs(after - before) <= max(BEYOND_NOISE * noise, DRIFT_MIN * abs(before)):
         return None
     return before, after

@@ -7,7 +7,7 @@ A series that stands still (policies/following.py) has nothing to come. One that
   Gardner and McKenzie 1985). A trend is the slope of the last TREND_STEPS, where it is beyond its noise, in both
   halves, and did not turn just before. The rest of the trend is doubt, and so is the walk around it: q n / 3 is the
   variance of the mean of n steps to come.
-# walk 0.03 a step around a trend of 0.02 a step, 16 steps ahead, share 1/2: +0.16, doubt 0.11
+# walk 0.03 a step around a trend of 0.02 a step, 16 steps ahead, share 1/2: +0.16, doubt 0.12
 """
 
 from collections.abc import Sequence

@@ -97,7 +97,7 @@ def realised_gain(before: Mapping[str, Level], after: Mapping[str, Level]) -> In
 def _owed_to_the_filter(before: Mapping[str, Level], after: Mapping[str, Level]) -> float:
     """By how much less was kept of what was made, the middle of both readings: power 1/2, with DOUBTS either way.
 
-    # kept 62 % before, 25 % after -> tokens trained count 1.57 times, a third of that either way
+    # kept 62 % before, 25 % after -> tokens trained count 1.57 times, for the doubt 1 to 2.5 times
     """
     if "usable" not in before or "usable" not in after or after["usable"].mean <= TINY:
         return 1.0

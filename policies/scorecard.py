@@ -11,7 +11,7 @@ Every no-move forecast ("the rate in one settling time, if nothing is done") is 
 
   As a test at each forecast for one in so many *histories* would demote everybody in the end, this one asks for the
   run: honest intervals come to DEMOTE_AT once in that many forecasts at most (Shin, Ramdas and Rinaldo 2023).
-# S: 8 misses in a row 1,526 -> demoted | 7 misses 610 -> stays | of 31 every second one: about 1,000 | 4 of 5 hold: 1
+# S: 8 misses in a row 1,526 -> demoted | 7 misses 610 -> stays | 30, every second missed: 808 or 1,292 | 4 of 5 hold: 1
 
 A **shadow** is a move that was not made (observe, advise). It was good when one settling time later, on rates measured
 since, the same move is still wanted, and the forecast for *no* move held. Enough good shadows of a knob unlock `auto`.

@@ -77,7 +77,5 @@ def steady(case: Case) -> Ruling:
         turns = [*(m.direction for m in past if m.at_s >= since), way]
         reversals = sum(a is not b for a, b in pairwise(turns))
         if reversals > case.limits.reversals_max:
-            return Ruling(
-                f"{knob} would change direction for the {reversals}. time: an oscillation", HoldCode.OSCILLATION
-            )
+            return Ruling(f"{knob} would change direction {reversals} times: an oscillation", HoldCode.OSCILLATION)
     return OK

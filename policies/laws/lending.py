@@ -1,8 +1,8 @@
 """Lending: verl's dynamic schedule. The trainer lends one step of GPUs while its next batch is not ready.
 
     give back  when  buffered >= ratio x required                     required: rollouts of the next batch
-    ratio     += clip(waited / required, 0.02, 0.1)  when the trainer waited,  -= 0.02 when not;  kept in [0.1, 0.9]
-    lend       when  gap > 0 and  saved time > mean of the last three switch costs (10 s before one is measured)
+    ratio     += clip(waited / step, 0.02, 0.1)  when the trainer waited,  -= 0.02 when not;  kept in [0.1, 0.9]
+    lend       when  buffered < ratio x required and  saved time > what a switch costs (10 s where no actuator says it)
 
 States: home -> lent -> home. `saved time`: the waiting that the lent step takes away, by rates linear in GPUs.
 (verl-project/verl, experimental/fully_async_policy/dynamic_schedule: its ratio has no lower clamp; ours has.)

@@ -23,7 +23,7 @@ that is a restart, knobs that gain on top of it go with it.
 States: waiting (review not due) -> review -> hold, or proposal; a proposal is reviewed at every tick until it is gone.
 
 # 64 : 192, lattice of 8, X(56) 4.9, X(48) 5.2, X(40) 5.0, X(64) 4.5, sigma 5 %:
-#   best 48; x_now 1.10, x_best 1.47; gain +15.6 %, at d = +-0.064: +11.1 .. +16.4 % -> propose 48 : 208
+#   best 48; x_now 1.10, x_best 1.47; gain +15.6 %, at d = +-0.064: +10.7 .. +16.9 % -> propose 48 : 208
 #   X(56) 4.55, X(48) 4.4 -> +1.1 %, under the 2 % that are worth a move -> hold
 """
 
