@@ -120,10 +120,10 @@ def _proposed(rules: Rules, state: State, view: View, blanked: str, seen: Observ
     if approved and asked is not None:
         answer = Proposal(asked.changes, f"approved: {asked.reason}", asked.gain_frac)
     if isinstance(answer, Hold):
-        state = _settled_shadows(replace(state, wanted=None), view)
+        state = _settled_shadows(replace(state, wanted=None), view, Setpoints())
         return state, held(state, view.now_s, answer.code, answer.reason)
     state = replace(state, wanted=_wanted(state.wanted, view, answer.changes))
-    state = _settled_shadows(state, view)
+    state = _settled_shadows(state, view, answer.changes)
     case = _case(rules, state, view, answer, blanked)
     case, ruling, trail = guarded(replace(case, agreed=max(case.agreed, 10**6)) if approved else case)
     if ruling.code is not None:
@@ -277,24 +277,27 @@ def _locked(rules: Rules, state: State, view: View, knobs: tuple[str, ...]) -> s
     for knob in knobs:
         if knob in view.locked:
             return f"{knob} changes which rollouts are trained: in auto only where limits.auto_data_changing lists it"
-    if rules.earn_auto and knobs and not unlocked(state.scorecard, knobs[0]):
-        return f"auto is not unlocked for {knobs[0]}: too few of its shadow moves have proved good"
+        if rules.earn_auto and not unlocked(state.scorecard, knob):
+            return f"auto is not unlocked for {knob}: too few of its shadow moves have proved good"
     return ""
 
 
 def _shadowed(rules: Rules, state: State, view: View, decision: Decision) -> State:
-    """A move that was not made, to be looked at again after one settling time."""
-    changes = decision.changes or Setpoints()
-    knob = knobs_of(changes)[0]
-    due_s = view.now_s + settling_s(view.snapshot, view.in_force, actuation_s(rules, state, knob))
-    shadow = Shadow(decision.decision_id, knob, direction(view.in_force, changes, knob), due_s)
-    return replace(state, scorecard=shadowed(state.scorecard, shadow))
+    """A move that was not made, knob by knob, to be looked at again after one settling time."""
+    changes, card = decision.changes or Setpoints(), state.scorecard
+    for knob in knobs_of(changes):
+        due_s = view.now_s + settling_s(view.snapshot, view.in_force, actuation_s(rules, state, knob))
+        card = shadowed(card, Shadow(decision.decision_id, knob, direction(view.in_force, changes, knob), due_s))
+    return replace(state, scorecard=card)
 
 
-def _settled_shadows(state: State, view: View) -> State:
-    """Shadows that came due: good when the same is wanted still, and the forecast for no move held."""
-    card, wanted = state.scorecard, state.wanted
+def _settled_shadows(state: State, view: View, wanted: Setpoints) -> State:
+    """Shadows that came due: good when the same is wanted still, and the forecast for no move held. While no forecast
+    was ever compared with what came, nobody can tell, and they wait."""
+    card = state.scorecard
+    if not card.held:
+        return state
     for shadow in (s for s in card.shadows if s.due_s <= view.now_s):
-        same = wanted is not None and (wanted.knob, wanted.direction) == (shadow.knob, shadow.direction)
-        card = settled_shadow(card, shadow, same and all(card.held[-1:]))
+        same = shadow.knob in knobs_of(wanted) and direction(view.in_force, wanted, shadow.knob) is shadow.direction
+        card = settled_shadow(card, shadow, same and card.held[-1])
     return replace(state, scorecard=card)

@@ -166,7 +166,7 @@ def shadowed(card: Scorecard, shadow: Shadow) -> Scorecard:
 
 
 def settled_shadow(card: Scorecard, shadow: Shadow, good: bool) -> Scorecard:
-    left = tuple(s for s in card.shadows if s.decision_id != shadow.decision_id)
+    left = tuple(s for s in card.shadows if s != shadow)
     return replace(card, shadows=left, good=(*card.good, (shadow.knob, good))[-SHADOW_MEMORY:])
 
 

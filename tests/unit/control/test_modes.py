@@ -139,6 +139,27 @@ def test_auto_is_earned_by_shadows() -> None:
     assert unlocked(job.state.scorecard, SPLIT)
 
 
+def test_a_shadow_is_no_good_one_before_a_forecast_was_compared() -> None:
+    job = Job(ControlMode.ADVISE)
+    job.until(Action.ADVISE)
+    due = tuple(replace(shadow, due_s=0.0) for shadow in job.state.scorecard.shadows)
+    job.state = replace(job.state, scorecard=Scorecard(shadows=due))
+    job.tick()
+    assert job.state.scorecard.good == ()
+    assert job.state.scorecard.shadows == due
+
+
+def test_a_move_of_two_knobs_needs_both_to_have_earned_it() -> None:
+    """A knob with good shadows does not take along one that has none; each is remembered by itself."""
+    job = Job(ControlMode.AUTO, policy=Static(gpus_trainer=56, oversampling_ratio=1.2), earn_auto=True)
+    job.rules = replace(job.rules, limits=replace(job.rules.limits, auto_data_changing=("oversampling_ratio",)))
+    job.state = replace(job.state, scorecard=Scorecard(good=((SPLIT, True),) * 5))
+    advice = job.until(Action.ADVISE)
+    assert "not unlocked for oversampling_ratio" in advice.notes[-1]
+    assert {shadow.knob for shadow in job.state.scorecard.shadows} == {SPLIT, "oversampling_ratio"}
+    assert job.until(Action.APPLY, ticks=600).changes == advice.changes
+
+
 def test_auto_does_not_touch_the_data_unless_told() -> None:
     law = Static(oversampling_ratio=1.2)
     unlisted = Job(ControlMode.AUTO, policy=law)
