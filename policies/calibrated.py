@@ -5,12 +5,13 @@ Where a job is stated (policies/modelling.py), its structure is known and its ra
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from math import log
 
 from policies.control import Draw
 from policies.estimators import estimate
+from policies.modelling import HIDDEN_TAIL, OTHERS, SIGMA_LEAST, scattered
 from policies.prospects import prospects_of
 from policies.settings import merged
 from simulators.analytic import AnalyticModel
@@ -20,12 +21,6 @@ from simulators.plant import Observation, Setpoints, Topology
 from simulators.signals import TINY
 from simulators.streams import seed_key, uniform
 from simulators.workload import Workload
-
-HIDDEN_TAIL = 1.5
-"""The other structure: lengths scatter this much more than the data shows."""
-SIGMA_LEAST = 0.3
-OTHERS = 10
-"""Draws of the other structure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +81,6 @@ def _at(known: Sequence[Possible], share: float) -> Possible:
 
 
 def _with_tail(draw: Draw) -> Draw:
-    response = draw.workload.response
-    wide = replace(response, sigma=max(SIGMA_LEAST, response.sigma) * HIDDEN_TAIL, quantiles=())
-    return Draw(draw.model, replace(draw.workload, response=wide), "hidden-tail")
+    """The same job with lengths that scatter more than the data shows, about the mean that it shows."""
+    sigma = max(SIGMA_LEAST, draw.workload.response.sigma) * HIDDEN_TAIL
+    return Draw(draw.model, scattered(draw.workload, sigma), "hidden-tail")

@@ -169,7 +169,6 @@ class HoldCode(StrEnum):
     """A hard bound: staleness, bias, quota."""
     DONOR = "donor"
     """The side that gives would become the slower one."""
-    STEP = "step"
     DEADBAND = "deadband"
     UNCONFIRMED = "unconfirmed"
     SETTLING = "settling"
@@ -181,8 +180,6 @@ class HoldCode(StrEnum):
     """The models do not confirm the gain."""
     LOCKED = "locked"
     """`auto` has not been earned for this knob."""
-    FOREIGN = "foreign"
-    """Somebody else turned a knob."""
     FAULT = "fault"
     """The control law itself failed."""
 

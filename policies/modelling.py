@@ -85,13 +85,15 @@ def _sampled(fitted: Fitted, outlook: Outlook, key: int, index: int) -> Draw:
     reading with an error of its own (an ensemble update: Burgers, van Leeuwen and Evensen 1998).
     """
     doubt = fitted.doubt
-    engine, trainer = sqrt(doubt.engine) * _normal(key, 1, index), sqrt(doubt.trainer) * _normal(key, 0, index)
-    noise = sqrt(doubt.noise) * _normal(key, 2, index) if isfinite(doubt.noise) else 0.0
+    drawn = {name: _even(key, place, index) for place, name in enumerate(DRAWN)}
+    engine = sqrt(doubt.engine) * normal_quantile(drawn["engine"])
+    trainer = sqrt(doubt.trainer) * normal_quantile(drawn["trainer"])
+    noise = sqrt(doubt.noise) * normal_quantile(drawn["delivered"]) if isfinite(doubt.noise) else 0.0
     short = noise - doubt.engine_share * engine - doubt.trainer_share * trainer
     of_engine, of_trainer = doubt.gains()
     engine, trainer = engine + of_engine * short, trainer + of_trainer * short
-    trainer += outlook.mean + hypot(outlook.sigma, sqrt(doubt.misfit)) * _normal(key, DRAWN.index("outlook"), index)
-    exponent = EXPONENT_LOW + (EXPONENT_HIGH - EXPONENT_LOW) * _even(key, DRAWN.index("exponent"), index)
+    trainer += outlook.mean + hypot(outlook.sigma, sqrt(doubt.misfit)) * normal_quantile(drawn["outlook"])
+    exponent = EXPONENT_LOW + (EXPONENT_HIGH - EXPONENT_LOW) * drawn["exponent"]
     return _drawn(fitted, (exp(engine), exp(trainer)), exponent)
 
 
@@ -102,10 +104,6 @@ def _even(key: int, place: int, index: int) -> float:
     """
     start: float = uniform(key, place, 0, 0, 0)
     return min(1.0 - TINY, max(TINY, (start + (index + 1) * EVEN ** -(place + 1)) % 1.0))
-
-
-def _normal(key: int, place: int, index: int) -> float:
-    return normal_quantile(_even(key, place, index))
 
 
 def _drawn(fitted: Fitted, factors: tuple[float, float], exponent: float) -> Draw:
@@ -124,17 +122,18 @@ def _tail(job: Job, seen: Observation) -> Workload:
     """
     work = job.workload
     sigma, most = work.response.sigma, max(SIGMA_LEAST, work.response.sigma) * HIDDEN_TAIL
-    wide = _scattered(work, most)
+    wide = scattered(work, most)
     allowed = _cut_at_most(seen, job.setpoints.group_size or 1)
     if allowed is None or _cut_share(wide) <= allowed:
         return wide
     for _ in range(HALVINGS):
         middle = (sigma + most) / 2.0
-        sigma, most = (sigma, middle) if _cut_share(_scattered(work, middle)) > allowed else (middle, most)
-    return _scattered(work, sigma)
+        sigma, most = (sigma, middle) if _cut_share(scattered(work, middle)) > allowed else (middle, most)
+    return scattered(work, sigma)
 
 
-def _scattered(work: Workload, sigma: float) -> Workload:
+def scattered(work: Workload, sigma: float) -> Workload:
+    """Other scatter around the same mean after the cut."""
     response = replace(work.response, sigma=sigma, quantiles=())
     return replace(work, response=with_clipped_mean(response, clipped_mean(work.response)))
 

@@ -115,7 +115,7 @@ def _lost(seen: Observation) -> bool:
 def _learned(rules: Rules, state: State, seen: Observation) -> Noticed:
     """The beliefs after the steps that are new and belong to the setting in force."""
     fresh = _new_rows(state, seen)
-    used = _mark(state.beliefs, fresh, seen)
+    used = _mark(state.beliefs, fresh)
     if state.move is not None or not fresh:
         return replace(state, beliefs=used), ()
     batch = seen.in_force.batch_rollouts
@@ -172,7 +172,7 @@ def _is_new(row: Row, used: Beliefs, moved_s: float | None) -> bool:
     return row.step is not None and (used.used_step is None or row.step > used.used_step)
 
 
-def _mark(beliefs: Beliefs, rows: Iterable[Row], seen: Observation) -> Beliefs:
+def _mark(beliefs: Beliefs, rows: Iterable[Row]) -> Beliefs:
     """The beliefs with these rows counted as used."""
     steps = [row.step for row in rows if row.step is not None]
     times = [row.time_s for row in rows if row.time_s is not None]

@@ -40,7 +40,7 @@ KEY_SIGNALS = (
     ("engines", "engines that report"),
 )
 QUIET = frozenset(
-    {HoldCode.POLICY, HoldCode.DEADBAND, HoldCode.UNCONFIRMED, HoldCode.SETTLING, HoldCode.PAYBACK, HoldCode.STEP}
+    {HoldCode.POLICY, HoldCode.DEADBAND, HoldCode.UNCONFIRMED, HoldCode.SETTLING, HoldCode.PAYBACK}
     | {HoldCode.DONOR, HoldCode.GATE, HoldCode.ILLEGAL, HoldCode.BOUND, HoldCode.BUDGET}
 )
 """Holds because there is nothing to gain, or not enough."""
