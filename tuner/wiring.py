@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
 
 from policies.control import Capability, Command, CommandKind, ControlMode
 from policies.gate import GateLimits
@@ -26,7 +27,7 @@ from tuner.actuators.site import Site
 from tuner.charter import MODELLED, Charter, decoded, encoded, policy_named
 from tuner.config import JobFile, stated
 from tuner.config.sections import SourceSection
-from tuner.errors import ConfigError
+from tuner.errors import ConfigError, DamageError
 from tuner.feeds.base import Source
 from tuner.feeds.http import Access
 from tuner.frameworks.registry import by_name
@@ -241,7 +242,7 @@ def soundly_opened(path: Path) -> Journal:
 def damage_of(path: Path) -> str:
     """What SQLite says of the file; empty: it is sound."""
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5.0)) as file:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=5.0)) as file:
             found = str(file.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
@@ -251,7 +252,20 @@ def damage_of(path: Path) -> str:
         return str(error)
     except sqlite3.DatabaseError as error:
         return str(error)
-    return "" if found == "ok" else found.splitlines()[0]
+    return _unreadable(path) if found == "ok" else found.splitlines()[-1]
+
+
+def _unreadable(path: Path) -> str:
+    """What of a sound database a start could not go on from."""
+    if path.stat().st_size == 0:
+        return ""
+    try:
+        with closing(viewed(path)) as journal:
+            for read in (journal.last, journal.last_seen, journal.charter):
+                read()
+    except DamageError as error:
+        return error.what
+    return ""
 
 
 def _copied(path: Path) -> Path:
