@@ -92,6 +92,7 @@ class Journal:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._path = path
         self._file = _opened_to_read(path) if read_only else _opened(path)
+        self._identity, self._token = _identity(path), 0
 
     def close(self) -> None:
         self._file.close()
@@ -126,8 +127,23 @@ class Journal:
         try:
             with self._file:
                 yield
+                self._refuse_strangers()
         except sqlite3.Error as error:
             raise LedgerError(f"the journal cannot be written ({error})") from error
+
+    def _refuse_strangers(self) -> None:
+        """Under the write lock: nobody began after us, and what we write is what a restart will find."""
+        if _identity(self._path) != self._identity:
+            raise LedgerError(
+                f"the journal cannot be written ({self._path} was moved, removed or replaced); "
+                "put it back, or start again"
+            )
+        newest = self._file.execute("SELECT COALESCE(MAX(token), 0) FROM writer").fetchone()[0]
+        if self._token and newest > self._token:
+            raise LedgerError(
+                f"the journal cannot be written (a newer daemon, token {newest}, writes {self._path}; "
+                f"ours is {self._token}); stop one of the two"
+            )
 
     @contextmanager
     def _reading(self, what: str) -> Iterator[None]:
@@ -146,11 +162,14 @@ class Journal:
         """A new writer's fencing token: larger than that of every writer before."""
         with self._writing():
             row = self._file.execute("INSERT INTO writer (at_s, who) VALUES (?, ?)", (at_s, json.dumps(dict(who))))
-        return int(row.lastrowid or 0)
+        self._token = int(row.lastrowid or 0)
+        return self._token
 
     def writer(self) -> dict[str, str | int]:
         """Who wrote last, as it named itself; empty in a journal that no daemon wrote."""
         with self._reading("who wrote it"):
+            if int(self._file.execute("PRAGMA user_version").fetchone()[0]) < len(MIGRATIONS):
+                return {}
             row = self._file.execute("SELECT who FROM writer ORDER BY token DESC LIMIT 1").fetchone()
             return {} if row is None else dict(json.loads(row[0]))
 
@@ -289,6 +308,15 @@ def encoded_decision(decision: Decision) -> bytes:
 def _resumed(state: bytes, receipt: str | None) -> State:
     last = decoded_state(zlib.decompress(state))
     return last if receipt is None else noted(last, _RECEIPT.validate_json(receipt))
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file has this path now."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -186,8 +186,14 @@ def started(setup: Setup, world: World, address: str) -> Start:
     charter_of(setup, world, now_s)
     refuse_auto_on_remote(setup.journal, setup.mode or ControlMode.ADVISE)
     journal = soundly_opened(setup.journal)
+    try:
+        refuse_another_job(setup, journal)
+    except ConfigError:
+        journal.close()
+        raise
     before, state = journal.charter(), journal.last()
-    token = journal.begin(now_s, {"host": socket.gethostname(), "pid": os.getpid(), "url": address, "version": VERSION})
+    who = {"host": socket.gethostname(), "pid": os.getpid(), "url": address, "version": VERSION}
+    token = journal.begin(now_s, who | {"job": setup.job.job.name or ""})
     charter = charter_of(setup, world, journal.first_begun_s() or now_s)
     journal.govern(encoded(charter))
     inbox, notes = People(setup.kill_file), list[str]()
@@ -214,6 +220,16 @@ def before_us(journal: Path) -> Before | None:
     with closing(viewed(journal)) as pages:
         seen, charter = pages.last_seen(), pages.charter()
     return None if seen is None or charter is None else Before(seen, decoded(charter).topology)
+
+
+def refuse_another_job(setup: Setup, journal: Journal) -> None:
+    """Raises ConfigError where another job's daemon wrote it: its beliefs and its open moves are not this job's."""
+    was, now = journal.writer().get("job"), setup.job.job.name
+    if was and now and was != now:
+        raise ConfigError(
+            f"job.name={now!r}: {setup.journal} is the journal of the job {was!r}; name another [journal] path, "
+            "or keep the name where it is the same job"
+        )
 
 
 def refuse_auto_on_remote(journal: Path, mode: ControlMode, mounts: str | None = None) -> None:

@@ -23,12 +23,25 @@ from simulators.plant import Bounds, Mode, Observation, TrainerResize
 from tuner.config import load
 from tuner.errors import TunerError
 from tuner.ingest.reading import frameworks_named
+from tuner.journal import viewed
 from tuner.lease import remote_kind, taken
 from tuner.live import DEADLINE_S, LivePlant
 from tuner.server.commanding import token_of
 from tuner.server.serving import is_loopback, listening
 from tuner.wallclock import WallClock
-from tuner.wiring import HOST, PORT, Setup, World, charter_of, damage_of, framework_of, live, setup_of, source_behind
+from tuner.wiring import (
+    HOST,
+    PORT,
+    Setup,
+    World,
+    charter_of,
+    damage_of,
+    framework_of,
+    live,
+    refuse_another_job,
+    setup_of,
+    source_behind,
+)
 
 DISK_LEAST_BYTES = 512 << 20
 """Free space under which a week of ticks may not fit."""
@@ -104,6 +117,9 @@ def _journal(setup: Setup) -> Checks:
     if damage:
         yield Check("journal", Level.FAIL, f"{path} is damaged ({damage}); put a backup in its place or move it away")
         return
+    if path.exists() and path.stat().st_size:
+        with closing(viewed(path)) as journal:
+            refuse_another_job(setup, journal)
     with closing(taken(path)):
         yield Check("journal", Level.OK, f"{path}: no other daemon writes it")
     kind = remote_kind(path)
