@@ -1,7 +1,7 @@
 """Charter: what a controller goes by, as data. Beside the ticks in a journal it makes a replay complete."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from importlib import import_module
 from math import inf
 from typing import Any
@@ -80,7 +80,11 @@ def policy_named(name: str, parameters: Iterable[tuple[str, float]] = ()) -> Pol
     law: Any = policy
     try:
         found: Policy = replace(law, **stated)
-    except (TypeError, ValueError) as error:
+    except TypeError:
+        known = [f.name for f in fields(law) if f.init]
+        wrong = next((key for key in stated if key not in known), "")
+        raise ConfigError(f"policy {name}: has no parameter {wrong!r}; it has {', '.join(known) or 'none'}") from None
+    except ValueError as error:
         raise ConfigError(f"policy {name}: {error}") from None
     return found
 

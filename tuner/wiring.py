@@ -246,6 +246,8 @@ def soundly_opened(path: Path) -> Journal:
     """The journal, or a ConfigError; a damaged one is copied first, and never written."""
     if path.exists():
         damage = damage_of(path)
+        if "not a database" in damage:
+            raise ConfigError(f"journal.path={path}: is no journal ({damage}); name another file, nothing was changed")
         if damage:
             copy = _copied(path)
             raise ConfigError(
@@ -256,7 +258,9 @@ def soundly_opened(path: Path) -> Journal:
 
 
 def damage_of(path: Path) -> str:
-    """What SQLite says of the file; empty: it is sound."""
+    """What SQLite says of the file; empty: it is sound. Raises ConfigError for what can be no journal."""
+    if not path.is_file():
+        raise ConfigError(f"journal.path={path}: is no plain file; name one, it is made where it is not there")
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=5.0)) as file:
             found = str(file.execute("PRAGMA quick_check(1)").fetchone()[0])

@@ -160,6 +160,17 @@ def test_nobody_at_home_is_said_so(equipoise: Command) -> None:
         ('knobs = ["gpus_trainer"]', 'knobs = ["gpus_trainer"]\nspeed = 1', "speed"),
         ("port = 0", 'token_file = "nowhere"\nport = 0', "openssl rand"),
         ("metrics.jsonl", "gopher://x", "unknown kind of source"),
+        ('knobs = ["gpus_trainer"]', 'knobs = ["gpus_trainr"]', "no knob 'gpus_trainr'; did you mean 'gpus_trainer'?"),
+        ('kind = "dry_run"', 'kind = "control_file"\npath = "."', "path='.': must be the path of a file"),
+        ('framework = "prime-rl"', 'framework = "prim-rl"', "framework='prim-rl': unknown; did you mean 'prime-rl'?"),
+        (
+            "[server]",
+            "[policy]\nparameters = {deadband = 0.1}\n[server]",
+            "no parameter 'deadband'; it has deadband_frac",
+        ),
+        ("[server]", '[server]\nhost = "a..b"', "server.host=a..b server.port=0: cannot listen there"),
+        ("[server]", '[journal]\npath = "metrics.jsonl"\n[server]', "journal.path=metrics.jsonl: is no journal"),
+        ("[server]", '[journal]\npath = "/dev/null"\n[server]', "journal.path=/dev/null: is no plain file"),
         ("[server]", '[policy]\nname = "magic"\n[server]', "there is no policy 'magic'"),
     ],
 )
@@ -271,3 +282,31 @@ def test_a_daemon_on_any_free_port_is_asked_by_its_address(equipoise: Command) -
     done = equipoise("status", "--job", "job.toml")
     assert done.code == 2
     assert "server.port=0 is any free port" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[bounds]\ngpus_trainer_max = 8",
+            "the one in force is none of them: 16 is above the bound gpus_trainer_max=8",
+        ),
+        ("[bounds]\ngpus_trainer_min = 40", "16 is below the bound gpus_trainer_min=40"),
+        ("[bounds]\ngpus_trainer_min = 16\ngpus_trainer_max = 16", "no GPU can change sides; not so: 8 is below"),
+    ],
+)
+def test_a_doctor_says_why_there_is_nothing_to_choose(folder: Path, equipoise: Command, text: str, words: str) -> None:
+    (folder / "job.toml").write_text(f"{JOB}{text}\n")
+    done = equipoise("doctor", "--job", "job.toml")
+    assert done.code == 0
+    warned = next(line for line in done.out.splitlines() if line.startswith("WARN  topology"))
+    assert words in warned
+    assert "check gpus_per_engine, trainer_gpu_step" in warned
+
+
+def test_a_log_named_as_the_journal_is_left_alone(folder: Path, equipoise: Command) -> None:
+    before = (folder / "metrics.jsonl").read_bytes()
+    (folder / "job.toml").write_text(f'{JOB}[journal]\npath = "metrics.jsonl"\n')
+    assert equipoise("run", "--job", "job.toml", "--once").code == 2
+    assert (folder / "metrics.jsonl").read_bytes() == before
+    assert list(folder.glob("*.damaged-*")) == []
