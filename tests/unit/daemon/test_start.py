@@ -143,6 +143,19 @@ def test_an_unknown_law_is_refused_with_those_there_are(house: House) -> None:
         house.begin('[policy]\nname = "magic"')
 
 
+def test_a_law_s_whole_numbers_are_whole(house: House) -> None:
+    """A job file's parameters are one type of number; GPUs and rollouts are counts."""
+    state = house.begin('[policy]\nname = "static"\nparameters = {gpus_trainer = 72.0, gain_frac = 0.3}')
+    assert state.tick > 0
+    with closing(viewed(house.folder / "journal.db")) as journal:
+        rules = rules_of(decoded(journal.charter() or ""))
+        wishes = [e.decision.proposed for e in journal.entries() if e.decision.proposed is not None]
+    assert "gpus_trainer=72," in repr(rules.policy)
+    assert {type(wish.gpus_trainer) for wish in wishes} <= {int}
+    with pytest.raises(ConfigError, match=r"policy static: max_in_flight=0.5 must be a whole number"):
+        house.begin('[policy]\nname = "static"\nparameters = {max_in_flight = 0.5}')
+
+
 def test_two_daemons_on_one_journal_are_one_too_many(tmp_path: Path) -> None:
     with closing(taken(tmp_path / "journal.db")), pytest.raises(ConfigError, match="one job has one writer"):
         taken(tmp_path / "journal.db")
