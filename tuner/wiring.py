@@ -192,8 +192,8 @@ def started(setup: Setup, world: World, address: str) -> Start:
         journal.close()
         raise
     before, state = journal.charter(), journal.last()
-    who = {"host": socket.gethostname(), "pid": os.getpid(), "url": address, "version": VERSION}
-    token = journal.begin(now_s, who | {"job": setup.job.job.name or ""})
+    who: dict[str, str | int] = {"host": socket.gethostname(), "pid": os.getpid(), "url": address, "version": VERSION}
+    token = journal.begin(now_s, {**who, "job": setup.job.job.name or ""})
     charter = charter_of(setup, world, journal.first_begun_s() or now_s)
     journal.govern(encoded(charter))
     inbox, notes = People(setup.kill_file), list[str]()
@@ -294,6 +294,9 @@ def _copied(path: Path) -> Path:
     copy = path.with_name(f"{path.name}.damaged-{changed}")
     if not copy.exists():
         shutil.copy2(path, copy)
+        ahead = path.with_name(f"{path.name}-wal")  # the newest ticks, after a kill
+        if ahead.exists() and ahead.stat().st_size:
+            shutil.copy2(ahead, copy.with_name(f"{copy.name}-wal"))
     return copy
 
 

@@ -84,6 +84,18 @@ def test_a_start_does_not_go_on_from_a_damaged_tick(path: Path, column: str) -> 
         soundly_opened(path)
 
 
+def test_the_copy_of_a_damaged_journal_has_its_newest_ticks(path: Path) -> None:
+    """After a kill they are beside the file, in what SQLite writes ahead."""
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("UPDATE tick SET state = x'00' WHERE id = (SELECT MAX(id) FROM tick)")
+        file.commit()
+        with pytest.raises(ConfigError, match="a copy is kept at"):
+            soundly_opened(path)
+    (copy,) = path.parent.glob("journal.db.damaged-*Z")
+    with closing(sqlite3.connect(copy)) as file:
+        assert file.execute("SELECT state FROM tick ORDER BY id DESC LIMIT 1").fetchone() == (b"\0",)
+
+
 def test_reading_a_journal_leaves_it_as_it_was(path: Path) -> None:
     """Of an older product too: only its own daemon brings a journal to a newer schema."""
     change(path, "DROP TABLE writer")
