@@ -29,9 +29,9 @@ from policies.guardrails.chain import guarded
 from policies.noticing import noticed
 from policies.readings import ROWS_MIN, blank_reason, settling_s
 from policies.rules import Rules
-from policies.sanity import aged, sane, settable
+from policies.sanity import aged, sane, unsettable
 from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
-from policies.settings import direction, knobs_of, missing_of, values
+from policies.settings import direction, knobs_of, missing_of
 from policies.stages import nearer
 from policies.state import Asked, State, Wanted
 from simulators.plant import Observation, Setpoints
@@ -174,13 +174,9 @@ def _answer(rules: Rules, view: View) -> Proposal | Hold:
     except Exception as error:
         return Hold(f"the policy failed: {type(error).__name__}: {error}", HoldCode.FAULT, view.memory)
     # A count of another type would be written into the state, and could not be read back from it.
-    wrong = (
-        [] if isinstance(answer, Hold) else [(n, v) for n, v in values(answer.changes).items() if not settable(n, v)]
-    )
-    if not wrong:
-        return answer
-    said = ", ".join(f"{name}={value!r}" for name, value in wrong)
-    return Hold(f"the policy failed: it proposes {said}, which cannot be set", HoldCode.FAULT, view.memory)
+    wrong = "" if isinstance(answer, Hold) else unsettable(answer.changes)
+    said = f"the policy failed: it proposes {wrong}, which cannot be set"
+    return Hold(said, HoldCode.FAULT, view.memory) if wrong else answer
 
 
 def _case(rules: Rules, state: State, view: View, answer: Proposal, blanked: str) -> Case:

@@ -20,7 +20,7 @@ def sane(seen: Observation) -> Observation:
     What is left out is noted; a sane observation is returned as it is.
     """
     snapshot = seen.snapshot
-    in_force = Setpoints(**{n: v for n, v in values(seen.in_force).items() if settable(n, v)})
+    in_force = Setpoints(**{n: v for n, v in values(seen.in_force).items() if _settable(n, v)})
     rows = (*snapshot.rows, *snapshot.engine_rows)
     if all(map(_is_sane_row, rows)) and all(_is_sane_signal(n, s) for n, s in snapshot.signals.items()):
         return seen if in_force == seen.in_force else replace(seen, in_force=in_force)
@@ -72,7 +72,12 @@ def _is_possible(name: str, value: object) -> bool:
     return low <= value <= high
 
 
-def settable(name: str, value: object) -> bool:
+def unsettable(wish: Setpoints) -> str:
+    """What of a wish can be no setting, with its value; empty where all can be."""
+    return ", ".join(f"{name}={value!r}" for name, value in values(wish).items() if not _settable(name, value))
+
+
+def _settable(name: str, value: object) -> bool:
     """A switch is on or off, a count whole, and all are in the range of their name."""
     if isinstance(value, bool):
         return True

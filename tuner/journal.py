@@ -10,11 +10,10 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
@@ -23,38 +22,12 @@ from policies.control import Command, Decision
 from policies.state import STATE_VERSION, State
 from simulators.plant import Observation, Receipt
 from tuner.errors import ConfigError, ContractError, DamageError, LedgerError
+from tuner.journal_file import MIGRATIONS, identity, opened, opened_to_read
 
-MIGRATIONS = (
-    """
-    CREATE TABLE tick (
-        id INTEGER PRIMARY KEY,
-        at_s REAL NOT NULL,
-        seen BLOB NOT NULL,
-        commands TEXT NOT NULL,
-        state BLOB NOT NULL,
-        decision TEXT NOT NULL,
-        action TEXT NOT NULL,
-        decision_id TEXT NOT NULL,
-        receipt TEXT
-    );
-    CREATE INDEX tick_by_decision ON tick (decision_id);
-    """,
-    """
-    CREATE TABLE charter (since_tick INTEGER PRIMARY KEY, text TEXT NOT NULL);
-    """,
-    """
-    CREATE TABLE writer (token INTEGER PRIMARY KEY AUTOINCREMENT, at_s REAL NOT NULL, who TEXT NOT NULL);
-    """,
-)
-"""Statements that lead from one schema version to the next; the version counts them. Added to, never changed."""
-APPLICATION_ID = 0x45515550
-"""Marks a file as a journal of ours."""
 CHARTERED = 2
 """The schema version since which a journal says what its controller went by."""
 NEVER = 2**62
 """More ticks than there will be."""
-BUSY_S = 10.0
-"""Another process may hold the file for so long."""
 EXPORTED = ("id", "at_s", "action", "code", "decision_id", "reason", "order", "gain_frac", "verdict", "receipt")
 """Columns of the CSV export; JSONL has everything."""
 
@@ -91,8 +64,8 @@ class Journal:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._path = path
-        self._file = _opened_to_read(path) if read_only else _opened(path)
-        self._identity, self._token = _identity(path), 0
+        self._file = opened_to_read(path) if read_only else opened(path)
+        self.identity, self._token = identity(path), 0
 
     def close(self) -> None:
         self._file.close()
@@ -133,7 +106,7 @@ class Journal:
 
     def _refuse_strangers(self) -> None:
         """Under the write lock: nobody began after us, and what we write is what a restart will find."""
-        if _identity(self._path) != self._identity:
+        if identity(self._path) != self.identity:
             raise LedgerError(
                 f"the journal cannot be written ({self._path} was moved, removed or replaced); "
                 "put it back, or start again"
@@ -308,61 +281,6 @@ def encoded_decision(decision: Decision) -> bytes:
 def _resumed(state: bytes, receipt: str | None) -> State:
     last = decoded_state(zlib.decompress(state))
     return last if receipt is None else noted(last, _RECEIPT.validate_json(receipt))
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file has this path now."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    try:
-        file = sqlite3.connect(path, timeout=BUSY_S)
-        file.execute("PRAGMA journal_mode = WAL")
-        file.execute("PRAGMA synchronous = FULL")
-        _migrated(file, path)
-    except sqlite3.Error as error:
-        raise ConfigError(f"{path} cannot be used as a journal ({error}); name another file on a local disk") from error
-    return file
-
-
-def _opened_to_read(path: Path) -> sqlite3.Connection:
-    try:
-        file = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=BUSY_S)
-        owner = int(file.execute("PRAGMA application_id").fetchone()[0])
-        version = int(file.execute("PRAGMA user_version").fetchone()[0])
-    except sqlite3.Error as error:
-        raise ConfigError(f"{path} cannot be read as a journal ({error}); check the path") from error
-    if owner != APPLICATION_ID:
-        raise ConfigError(f"{path} is a database of another program; name the file of a journal")
-    _refuse_newer(version, path)
-    return file
-
-
-def _migrated(file: sqlite3.Connection, path: Path) -> None:
-    """Bring the file to the newest schema, each step in one transaction."""
-    with closing(file.execute("PRAGMA user_version")) as cursor:
-        version = int(cursor.fetchone()[0])
-    owner = int(file.execute("PRAGMA application_id").fetchone()[0])
-    tables = int(file.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0])
-    if tables and owner != APPLICATION_ID:
-        raise ConfigError(f"{path} is a database of another program; name another file for the journal")
-    _refuse_newer(version, path)
-    for number, statements in enumerate(MIGRATIONS[version:], start=version + 1):
-        file.executescript(
-            f"BEGIN; {statements} PRAGMA user_version = {number}; PRAGMA application_id = {APPLICATION_ID}; COMMIT;"
-        )
-
-
-def _refuse_newer(version: int, path: Path) -> None:
-    if version > len(MIGRATIONS):
-        raise ConfigError(
-            f"{path} has journal schema {version}, this product knows up to {len(MIGRATIONS)}: use the newer product"
-        )
 
 
 def _record(tick_id: int, at_s: float, commands: str, decision: str, receipt: str | None) -> dict[str, Any]:

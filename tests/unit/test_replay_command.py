@@ -9,7 +9,8 @@ import pytest
 from tests.unit.daemon.test_start import House
 from tuner.cli import main
 from tuner.errors import ConfigError
-from tuner.wiring import before_us, damage_of, soundly_opened
+from tuner.soundness import damage_of, soundly_opened
+from tuner.wiring import before_us
 
 Captured = pytest.CaptureFixture[str]
 READERS = (["replay"], ["explain", "d2", "--journal"], ["journal", "export"])

@@ -28,6 +28,7 @@ from tuner.lease import remote_kind, taken
 from tuner.live import DEADLINE_S, LivePlant
 from tuner.server.commanding import token_of
 from tuner.server.serving import is_loopback, listening
+from tuner.soundness import damage_of
 from tuner.wallclock import WallClock
 from tuner.wiring import (
     HOST,
@@ -35,7 +36,6 @@ from tuner.wiring import (
     Setup,
     World,
     charter_of,
-    damage_of,
     framework_of,
     live,
     refuse_another_job,

@@ -20,7 +20,8 @@ from tuner.errors import ConfigError, LedgerError
 from tuner.journal import Journal, viewed
 from tuner.lease import remote_kind, taken
 from tuner.loop import Parts, run
-from tuner.wiring import Setup, World, refuse_auto_on_remote, setup_of, soundly_opened, started
+from tuner.soundness import soundly_opened
+from tuner.wiring import Setup, World, refuse_auto_on_remote, setup_of, started
 
 MOUNTS = """\
 overlay / overlay rw 0 0
