@@ -29,7 +29,7 @@ from policies.guardrails.chain import guarded
 from policies.noticing import noticed
 from policies.readings import ROWS_MIN, blank_reason, settling_s
 from policies.rules import Rules
-from policies.sanity import aged, sane
+from policies.sanity import aged, sane, unsettable
 from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
 from policies.settings import direction, knobs_of, missing_of
 from policies.stages import nearer
@@ -170,9 +170,13 @@ def _by_mode(rules: Rules, state: State, view: View, decision: Decision, approve
 def _answer(rules: Rules, view: View) -> Proposal | Hold:
     """The policy's word. A law that fails is a hold: it may be a user's, and the job must not suffer for it."""
     try:
-        return rules.policy.decide(view)
+        answer = rules.policy.decide(view)
     except Exception as error:
         return Hold(f"the policy failed: {type(error).__name__}: {error}", HoldCode.FAULT, view.memory)
+    # A count of another type would be written into the state, and could not be read back from it.
+    wrong = "" if isinstance(answer, Hold) else unsettable(answer.changes)
+    said = f"the policy failed: it proposes {wrong}, which cannot be set"
+    return Hold(said, HoldCode.FAULT, view.memory) if wrong else answer
 
 
 def _case(rules: Rules, state: State, view: View, answer: Proposal, blanked: str) -> Case:

@@ -74,6 +74,11 @@ def _is_possible(name: str, value: object) -> bool:
     return low <= value <= high
 
 
+def unsettable(wish: Setpoints) -> str:
+    """What of a wish can be no setting, with its value; empty where all can be."""
+    return ", ".join(f"{name}={value!r}" for name, value in values(wish).items() if not _settable(name, value))
+
+
 def _settable(name: str, value: object) -> bool:
     """A switch is on or off, a count whole, and all are in the range of their name."""
     if name in SWITCHES or isinstance(value, bool):

@@ -1,10 +1,10 @@
 """Charter: what a controller goes by, as data. Beside the ticks in a journal it makes a replay complete."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from importlib import import_module
 from math import inf
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -74,15 +74,25 @@ def policy_named(name: str, parameters: Iterable[tuple[str, float]] = ()) -> Pol
         raise ConfigError(
             f"there is no policy {name!r}; known: {', '.join(POLICIES)}, or your own as package.module:Class"
         )
-    stated: dict[str, Any] = dict(parameters)
-    if not stated:
-        return policy
     law: Any = policy
     try:
-        found: Policy = replace(law, **stated)
+        found: Policy = replace(law, **{key: _parameter(law, key, value) for key, value in parameters})
     except (TypeError, ValueError) as error:
         raise ConfigError(f"policy {name}: {error}") from None
     return found
+
+
+def _parameter(law: Any, key: str, value: float) -> float | int:
+    """The value as the law wants it: a number of GPUs is whole. A job file has one type of number for all."""
+    known = {f.name: get_type_hints(type(law)).get(f.name) for f in fields(law) if f.init}
+    if key not in known:
+        raise ValueError(f"has no parameter {key!r}; it has {', '.join(known) or 'none'}")
+    kinds = get_args(known[key]) or (known[key],)
+    if int not in kinds or float in kinds:
+        return value
+    if value != int(value):
+        raise ValueError(f"{key}={value:g} must be a whole number")
+    return int(value)
 
 
 def _imported(path: str) -> Policy:

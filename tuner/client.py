@@ -11,12 +11,14 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from tuner.config import load
-from tuner.errors import ActuationError, ConfigError, SourceError
+from tuner.errors import ActuationError, ConfigError, SourceError, TunerError
 
 USUAL = "http://127.0.0.1:9464"
 TIMEOUT_S = 10.0
 ANSWER_MOST = 8 << 20
 TOKEN_MOST = 1024
+SCHEMA_VERSION = 1
+"""Of the answers that we read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,11 @@ class Daemon:
     token_file: Path | None = None
 
     def get(self, path: str) -> dict[str, Any]:
-        """Raises SourceError where nobody answers."""
-        return self._asked(Request(self._address(path)))
+        """Raises SourceError where nobody answers, or somebody else."""
+        told = self._asked(Request(self._address(path)))
+        if told.get("schema_version") != SCHEMA_VERSION:
+            raise self._stranger("no answer of schema_version 1")
+        return told
 
     def post(self, path: str, told: Mapping[str, Any]) -> dict[str, Any]:
         """Raises ConfigError without a token, ActuationError where the daemon refuses."""
@@ -38,12 +43,19 @@ class Daemon:
             )
         headers = {"content-type": "application/json", "authorization": f"Bearer {_token(self.token_file)}"}
         body = json.dumps({name: value for name, value in told.items() if value is not None}).encode()
-        return self._asked(Request(self._address(path), body, headers, method="POST"))
+        answer = self._asked(Request(self._address(path), body, headers, method="POST"))
+        if "taken" not in answer:
+            raise self._stranger("no word that the command was taken")
+        return answer
 
     def _address(self, path: str) -> str:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-            raise ConfigError(f"--url {self.url[:200]}: write http://host:port")
+        try:
+            parts = urlsplit(self.url)
+            sound = parts.port != 0 and parts.scheme in ("http", "https") and parts.hostname and parts.username is None
+        except ValueError:
+            sound = False
+        if not sound:
+            raise ConfigError(f"--url {self.url[:200]}: write http://host:port, the port from 1 to 65535")
         return f"{parts.scheme}://{parts.netloc}{path}"
 
     def _asked(self, request: Request) -> dict[str, Any]:
@@ -52,28 +64,34 @@ class Daemon:
             with opener.open(request, timeout=TIMEOUT_S) as answer:
                 told = json.loads(answer.read(ANSWER_MOST))
         except HTTPError as error:
-            raise self._refused(error) from None
+            raise self._refused(error, request.get_method()) from None
         except (URLError, OSError, http.client.HTTPException) as error:
             why = getattr(error, "reason", None) or error
             raise SourceError(
                 f"{self.url}: no daemon answers ({why}); is `equipoise run` up, and on this port?"
             ) from None
-        except ValueError:
-            raise SourceError(f"{self.url}: what answers there is no daemon of ours; check the port") from None
+        except (ValueError, RecursionError):
+            raise self._stranger("no JSON") from None
         if not isinstance(told, dict):
-            raise SourceError(f"{self.url}: what answers there is no daemon of ours; check the port")
+            raise self._stranger("no JSON object")
         return told
 
-    def _refused(self, error: HTTPError) -> ActuationError | ConfigError:
+    def _refused(self, error: HTTPError, method: str) -> TunerError:
+        """Our daemon says why; who does not is none of ours."""
         try:
-            why = str(json.loads(error.read(10_000))["error"])[:500]
-        except (ValueError, KeyError, TypeError, OSError):
-            why = f"status {error.code}"
+            why = json.loads(error.read(10_000))["error"]
+        except (ValueError, RecursionError, KeyError, TypeError, OSError):
+            why = None
+        if not isinstance(why, str) or (method == "GET" and error.code in (404, 405)):
+            return self._stranger(f"status {error.code}")
         if error.code in (404, 405):
             return ConfigError(
-                f"{self.url}: this daemon takes no commands: it runs without [server] token_file ({why})"
+                f"{self.url}: this daemon takes no commands: it runs without [server] token_file ({why[:500]})"
             )
-        return ActuationError(f"{self.url}: refused: {why}")
+        return ActuationError(f"{self.url}: refused: {why[:500]}")
+
+    def _stranger(self, instead: str) -> SourceError:
+        return SourceError(f"{self.url}: what answers there is no daemon of ours ({instead}); check the port")
 
 
 class _Straight(HTTPRedirectHandler):
@@ -105,6 +123,10 @@ def daemon_of(where: Where) -> Daemon:
         return Daemon(url or USUAL, token_file)
     server = load(job).server
     host, port = server.host or "127.0.0.1", 9464 if server.port is None else server.port
+    if port == 0 and url is None:
+        raise ConfigError(
+            f"{job}: server.port=0 is any free port; the daemon's log says which (page=...): give it as --url"
+        )
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     place = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     stated = None if server.token_file is None else Path(server.token_file)

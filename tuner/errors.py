@@ -31,6 +31,14 @@ class LedgerError(TunerError):
     exit_code = 2
 
 
+class DamageError(ConfigError):
+    """A journal that does not hold what was written into it."""
+
+    def __init__(self, place: object, what: str) -> None:
+        super().__init__(f"{place}: the journal is damaged: {what}; put a backup in its place")
+        self.what = what
+
+
 class ContractError(TunerError):
     """A bug of ours: stop."""
 

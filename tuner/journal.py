@@ -10,11 +10,10 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
@@ -22,35 +21,13 @@ from policies.conduct import noted
 from policies.control import Command, Decision
 from policies.state import STATE_VERSION, State
 from simulators.plant import Observation, Receipt
-from tuner.errors import ConfigError, ContractError, LedgerError
+from tuner.errors import ConfigError, ContractError, DamageError, LedgerError
+from tuner.journal_file import MIGRATIONS, identity, opened, opened_to_read
 
-MIGRATIONS = (
-    """
-    CREATE TABLE tick (
-        id INTEGER PRIMARY KEY,
-        at_s REAL NOT NULL,
-        seen BLOB NOT NULL,
-        commands TEXT NOT NULL,
-        state BLOB NOT NULL,
-        decision TEXT NOT NULL,
-        action TEXT NOT NULL,
-        decision_id TEXT NOT NULL,
-        receipt TEXT
-    );
-    CREATE INDEX tick_by_decision ON tick (decision_id);
-    """,
-    """
-    CREATE TABLE charter (since_tick INTEGER PRIMARY KEY, text TEXT NOT NULL);
-    """,
-    """
-    CREATE TABLE writer (token INTEGER PRIMARY KEY AUTOINCREMENT, at_s REAL NOT NULL, who TEXT NOT NULL);
-    """,
-)
-"""Statements that lead from one schema version to the next; the version counts them. Added to, never changed."""
-APPLICATION_ID = 0x45515550
-"""Marks a file as a journal of ours."""
-BUSY_S = 10.0
-"""Another process may hold the file for so long."""
+CHARTERED = 2
+"""The schema version since which a journal says what its controller went by."""
+NEVER = 2**62
+"""More ticks than there will be."""
 EXPORTED = ("id", "at_s", "action", "code", "decision_id", "reason", "order", "gain_frac", "verdict", "receipt")
 """Columns of the CSV export; JSONL has everything."""
 
@@ -86,7 +63,9 @@ class Journal:
     """A ledger on disk. Each method is one transaction: after a kill, a row is whole or not there."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self._file = _opened_to_read(path) if read_only else _opened(path)
+        self._path = path
+        self._file = opened_to_read(path) if read_only else opened(path)
+        self.identity, self._token = identity(path), 0
 
     def close(self) -> None:
         self._file.close()
@@ -121,29 +100,70 @@ class Journal:
         try:
             with self._file:
                 yield
+                self._refuse_strangers()
         except sqlite3.Error as error:
             raise LedgerError(f"the journal cannot be written ({error})") from error
+
+    def _refuse_strangers(self) -> None:
+        """Under the write lock: nobody began after us, and what we write is what a restart will find."""
+        if identity(self._path) != self.identity:
+            raise LedgerError(
+                f"the journal cannot be written ({self._path} was moved, removed or replaced); "
+                "put it back, or start again"
+            )
+        newest = self._file.execute("SELECT COALESCE(MAX(token), 0) FROM writer").fetchone()[0]
+        if self._token and newest > self._token:
+            raise LedgerError(
+                f"the journal cannot be written (a newer daemon, token {newest}, writes {self._path}; "
+                f"ours is {self._token}); stop one of the two"
+            )
+
+    @contextmanager
+    def _reading(self, what: str) -> Iterator[None]:
+        """What was written is read back; bytes that changed since are a DamageError."""
+        try:
+            yield
+        except (sqlite3.Error, zlib.error, ValueError) as error:
+            why = str(error).splitlines()[0].partition(" with text ")[0]
+            if "locked" in why:
+                raise ConfigError(
+                    f"{self._path} cannot be read now ({why}); close what holds it, and try again"
+                ) from None
+            raise DamageError(self._path, f"{what} cannot be read ({why})") from None
 
     def begin(self, at_s: float, who: Mapping[str, str | int]) -> int:
         """A new writer's fencing token: larger than that of every writer before."""
         with self._writing():
             row = self._file.execute("INSERT INTO writer (at_s, who) VALUES (?, ?)", (at_s, json.dumps(dict(who))))
-        return int(row.lastrowid or 0)
+        self._token = int(row.lastrowid or 0)
+        return self._token
 
     def writer(self) -> dict[str, str | int]:
         """Who wrote last, as it named itself; empty in a journal that no daemon wrote."""
-        row = self._file.execute("SELECT who FROM writer ORDER BY token DESC LIMIT 1").fetchone()
-        return {} if row is None else dict(json.loads(row[0]))
+        with self._reading("who wrote it"):
+            if int(self._file.execute("PRAGMA user_version").fetchone()[0]) < len(MIGRATIONS):
+                return {}
+            row = self._file.execute("SELECT who FROM writer ORDER BY token DESC LIMIT 1").fetchone()
+            return {} if row is None else dict(json.loads(row[0]))
 
     def first_begun_s(self) -> float | None:
         """When the first writer began."""
         at_s: float | None = self._file.execute("SELECT MIN(at_s) FROM writer").fetchone()[0]
         return at_s
 
-    def charter(self) -> str | None:
-        """What the controller goes by since its last start; None in a journal without one."""
-        row = self._file.execute("SELECT text FROM charter ORDER BY since_tick DESC LIMIT 1").fetchone()
-        return None if row is None else str(row[0])
+    def charters(self) -> list[tuple[int, str]]:
+        """What the controller went by, each with the tick after which it did; empty in a journal of before charters."""
+        with self._reading("what its controller went by"):
+            version = int(self._file.execute("PRAGMA user_version").fetchone()[0])
+            if version < CHARTERED:
+                return []
+            rows = self._file.execute("SELECT since_tick, text FROM charter ORDER BY since_tick")
+            return [(int(since), str(text)) for since, text in rows]
+
+    def charter(self, tick_id: int | None = None) -> str | None:
+        """What it went by at a tick, or since its last start; None in a journal that does not say."""
+        texts = [text for since, text in self.charters() if tick_id is None or since < tick_id]
+        return texts[-1] if texts else None
 
     def govern(self, text: str) -> None:
         """From the next tick on the controller goes by this; an unchanged one is not written again."""
@@ -152,34 +172,45 @@ class Journal:
         with self._writing():
             self._file.execute("INSERT OR REPLACE INTO charter VALUES (?, ?)", (self.size(), text))
 
-    def last(self) -> State | None:
-        """The state to go on from: after the last tick and its receipt. None in a new journal."""
-        row = self._file.execute("SELECT state, receipt FROM tick ORDER BY id DESC LIMIT 1").fetchone()
-        return None if row is None else _resumed(*row)
+    def last(self, until_id: int = NEVER) -> State | None:
+        """The state to go on from: after the last tick (up to that one) and its receipt. None where there is none."""
+        with self._reading("the state"):
+            row = self._file.execute(
+                "SELECT state, receipt FROM tick WHERE id <= ? ORDER BY id DESC LIMIT 1", (until_id,)
+            ).fetchone()
+            return None if row is None else _resumed(*row)
 
     def last_seen(self) -> Observation | None:
         """What the last tick saw."""
-        row = self._file.execute("SELECT seen FROM tick ORDER BY id DESC LIMIT 1").fetchone()
-        return None if row is None else _SEEN.validate_json(zlib.decompress(row[0]))
+        with self._reading("what was seen last"):
+            row = self._file.execute("SELECT seen FROM tick ORDER BY id DESC LIMIT 1").fetchone()
+            return None if row is None else _SEEN.validate_json(zlib.decompress(row[0]))
 
     def size(self) -> int:
         """The number of the last tick; 0 in a new journal."""
-        return int(self._file.execute("SELECT COALESCE(MAX(id), 0) FROM tick").fetchone()[0])
+        with self._reading("the number of its ticks"):
+            return int(self._file.execute("SELECT COALESCE(MAX(id), 0) FROM tick").fetchone()[0])
 
-    def entries(self, since_id: int = 0) -> Iterator[Entry]:
+    def entries(self, since_id: int = 0, until_id: int = NEVER) -> Iterator[Entry]:
         """All ticks in order, one at a time."""
-        rows = self._file.execute(
-            "SELECT at_s, seen, commands, state, decision, receipt FROM tick WHERE id > ? ORDER BY id", (since_id,)
-        )
-        for at_s, seen, commands, state, decision, receipt in rows:
-            yield Entry(
-                at_s,
-                _SEEN.validate_json(zlib.decompress(seen)),
-                _COMMANDS.validate_json(commands),
-                decoded_state(zlib.decompress(state)),
-                _DECISION.validate_json(decision),
-                None if receipt is None else _RECEIPT.validate_json(receipt),
-            )
+        told = "at_s, seen, commands, state, decision, receipt"
+        for tick_id, row in self._rows(told, since_id, until_id):
+            with self._reading(f"tick {tick_id}"):
+                entry = _entry(*row)
+            yield entry
+
+    def _rows(self, told: str, since_id: int = 0, until_id: int = NEVER) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """These columns of the ticks in order, each with its number."""
+        known, wanted = since_id, "SELECT id, {} FROM tick WHERE id > ? AND id <= ? ORDER BY id"
+        with self._reading(f"a tick after {known}"):
+            rows = self._file.execute(wanted.format(told), (since_id, until_id))
+        while True:
+            with self._reading(f"the tick after {known}"):
+                row = rows.fetchone()
+            if row is None:
+                return
+            known = int(row[0])
+            yield known, row[1:]
 
     def keep(self, ticks: int) -> int:
         """Forget all but the last `ticks`; how many went. What is forgotten cannot be replayed."""
@@ -191,8 +222,7 @@ class Journal:
 
     def export(self, kind: str) -> Iterator[str]:
         """Lines of `jsonl` (all but the raw observations and states) or `csv`."""
-        rows = self._file.execute("SELECT id, at_s, commands, decision, receipt FROM tick ORDER BY id")
-        records = (_record(*row) for row in rows)
+        records = self._records()
         if kind == "jsonl":
             yield from (json.dumps(record, ensure_ascii=False) for record in records)
         elif kind == "csv":
@@ -200,19 +230,31 @@ class Journal:
         else:
             raise ConfigError(f"no export of kind {kind!r}; there are jsonl and csv")
 
+    def _records(self) -> Iterator[dict[str, Any]]:
+        for tick_id, row in self._rows("at_s, commands, decision, receipt"):
+            with self._reading(f"tick {tick_id}"):
+                record = _record(tick_id, *row)
+            yield record
 
-def written(path: Path) -> Journal:
-    """A journal that is there, to read; a file that holds nothing is refused, as opening it would make it a journal."""
-    if not path.is_file() or path.stat().st_size == 0:
-        kind = "is empty" if path.is_file() else "there is no such journal"
-        raise ConfigError(f"{path}: {kind}; `equipoise evaluate --journals DIR` writes some")
-    return Journal(path)
+
+def _entry(at_s: float, seen: bytes, commands: str, state: bytes, decision: str, receipt: str | None) -> Entry:
+    return Entry(
+        at_s,
+        _SEEN.validate_json(zlib.decompress(seen)),
+        _COMMANDS.validate_json(commands),
+        decoded_state(zlib.decompress(state)),
+        _DECISION.validate_json(decision),
+        None if receipt is None else _RECEIPT.validate_json(receipt),
+    )
 
 
 def viewed(path: Path) -> Journal:
     """A journal that is there, to read only: beside a daemon that writes it, nothing of it is touched."""
     if not path.is_file() or path.stat().st_size == 0:
-        return written(path)
+        kind = "is empty" if path.is_file() else "there is no such journal"
+        raise ConfigError(
+            f"{path}: {kind}; name the file of [journal] path, equipoise.journal where a job file has none"
+        )
     return Journal(path, read_only=True)
 
 
@@ -239,46 +281,6 @@ def encoded_decision(decision: Decision) -> bytes:
 def _resumed(state: bytes, receipt: str | None) -> State:
     last = decoded_state(zlib.decompress(state))
     return last if receipt is None else noted(last, _RECEIPT.validate_json(receipt))
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    try:
-        file = sqlite3.connect(path, timeout=BUSY_S)
-        file.execute("PRAGMA journal_mode = WAL")
-        file.execute("PRAGMA synchronous = FULL")
-        _migrated(file, path)
-    except sqlite3.Error as error:
-        raise ConfigError(f"{path} cannot be used as a journal ({error}); name another file on a local disk") from error
-    return file
-
-
-def _opened_to_read(path: Path) -> sqlite3.Connection:
-    try:
-        file = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=BUSY_S)
-        owner = int(file.execute("PRAGMA application_id").fetchone()[0])
-    except sqlite3.Error as error:
-        raise ConfigError(f"{path} cannot be read as a journal ({error}); check the path") from error
-    if owner != APPLICATION_ID:
-        raise ConfigError(f"{path} is a database of another program; name the file of a journal")
-    return file
-
-
-def _migrated(file: sqlite3.Connection, path: Path) -> None:
-    """Bring the file to the newest schema, each step in one transaction."""
-    with closing(file.execute("PRAGMA user_version")) as cursor:
-        version = int(cursor.fetchone()[0])
-    owner = int(file.execute("PRAGMA application_id").fetchone()[0])
-    tables = int(file.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0])
-    if tables and owner != APPLICATION_ID:
-        raise ConfigError(f"{path} is a database of another program; name another file for the journal")
-    if version > len(MIGRATIONS):
-        raise ConfigError(
-            f"{path} has journal schema {version}, this product knows up to {len(MIGRATIONS)}: use the newer product"
-        )
-    for number, statements in enumerate(MIGRATIONS[version:], start=version + 1):
-        file.executescript(
-            f"BEGIN; {statements} PRAGMA user_version = {number}; PRAGMA application_id = {APPLICATION_ID}; COMMIT;"
-        )
 
 
 def _record(tick_id: int, at_s: float, commands: str, decision: str, receipt: str | None) -> dict[str, Any]:

@@ -33,8 +33,12 @@ class Lease:
 
 
 def taken(journal: Path) -> Lease:
-    """The lease of this journal. Raises ConfigError where another process has it, or no lock can be made."""
-    path = journal.with_name(f"{journal.name}.lock")
+    """The lease of this journal. Raises ConfigError where another process has it, or no lock can be made.
+
+    Beside the file itself, not beside a link to it: by whatever path, one journal has one lock.
+    """
+    real = journal.resolve()
+    path = real.with_name(f"{real.name}.lock")
     lock = FileLock(path, timeout=0, mode=0o600)
     try:
         lock.acquire()

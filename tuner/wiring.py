@@ -1,12 +1,9 @@
 """Wiring: from a job file to the parts of a loop. Nothing is decided here; every part is made once, in one place."""
 
 import os
-import shutil
 import socket
-import sqlite3
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -36,6 +33,7 @@ from tuner.journal import Entry, Journal, viewed
 from tuner.lease import remote_kind
 from tuner.live import DEADLINE_S, Before, LivePlant, Stated, source_at
 from tuner.loop import PERIOD_S
+from tuner.soundness import damage_of, soundly_opened
 from tuner.version import VERSION
 
 HOST, PORT = "127.0.0.1", 9464
@@ -185,8 +183,14 @@ def started(setup: Setup, world: World, address: str) -> Start:
     charter_of(setup, world, now_s)
     refuse_auto_on_remote(setup.journal, setup.mode or ControlMode.ADVISE)
     journal = soundly_opened(setup.journal)
+    try:
+        refuse_another_job(setup, journal)
+    except ConfigError:
+        journal.close()
+        raise
     before, state = journal.charter(), journal.last()
-    token = journal.begin(now_s, {"host": socket.gethostname(), "pid": os.getpid(), "url": address, "version": VERSION})
+    who: dict[str, str | int] = {"host": socket.gethostname(), "pid": os.getpid(), "url": address, "version": VERSION}
+    token = journal.begin(now_s, {**who, "job": setup.job.job.name or ""})
     charter = charter_of(setup, world, journal.first_begun_s() or now_s)
     journal.govern(encoded(charter))
     inbox, notes = People(setup.kill_file), list[str]()
@@ -215,6 +219,16 @@ def before_us(journal: Path) -> Before | None:
     return None if seen is None or charter is None else Before(seen, decoded(charter).topology)
 
 
+def refuse_another_job(setup: Setup, journal: Journal) -> None:
+    """Raises ConfigError where another job's daemon wrote it: its beliefs and its open moves are not this job's."""
+    was, now = journal.writer().get("job"), setup.job.job.name
+    if was and now and was != now:
+        raise ConfigError(
+            f"job.name={now!r}: {setup.journal} is the journal of the job {was!r}; name another [journal] path, "
+            "or keep the name where it is the same job"
+        )
+
+
 def refuse_auto_on_remote(journal: Path, mode: ControlMode, mounts: str | None = None) -> None:
     """Raises ConfigError for `auto` where locks are not to be trusted. `mounts`: as /proc/self/mounts has them."""
     kind = remote_kind(journal, mounts)
@@ -223,44 +237,6 @@ def refuse_auto_on_remote(journal: Path, mode: ControlMode, mounts: str | None =
             f"journal.path={journal} is on {kind}, where locks of several machines do not hold: mode auto is refused; "
             "name a path on a local disk, or take mode approve"
         )
-
-
-def soundly_opened(path: Path) -> Journal:
-    """The journal, or a ConfigError; a damaged one is copied first, and never written."""
-    if path.exists():
-        damage = damage_of(path)
-        if damage:
-            copy = _copied(path)
-            raise ConfigError(
-                f"{path}: the journal is damaged ({damage}); a copy is kept at {copy}. "
-                "Put a backup in its place, or move it away to begin anew: what was learnt is then lost"
-            )
-    return Journal(path)
-
-
-def damage_of(path: Path) -> str:
-    """What SQLite says of the file; empty: it is sound."""
-    try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5.0)) as file:
-            found = str(file.execute("PRAGMA quick_check(1)").fetchone()[0])
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error) or "busy" in str(error):
-            raise ConfigError(
-                f"{path}: another program has the journal locked; close what reads or copies it, and start again"
-            ) from None
-        return str(error)
-    except sqlite3.DatabaseError as error:
-        return str(error)
-    return "" if found == "ok" else found.splitlines()[0]
-
-
-def _copied(path: Path) -> Path:
-    """A copy beside the file, of the same name for the same content's time."""
-    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y%m%dT%H%M%SZ")
-    copy = path.with_name(f"{path.name}.damaged-{changed}")
-    if not copy.exists():
-        shutil.copy2(path, copy)
-    return copy
 
 
 class Pruned:

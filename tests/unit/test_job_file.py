@@ -155,3 +155,28 @@ def test_what_is_used_where_a_key_is_absent_is_what_its_text_says(section: Any, 
     told = {name: float(found[1]) for name, found in said.items() if found is not None and name in taken}
     assert len(told) >= 3
     assert told == {name: taken[name] for name in told}
+
+
+@pytest.mark.parametrize("value", ["/", ".", "..", "", "logs/..", "a\\u0000b", "x" * 300])
+@pytest.mark.parametrize("key", ["journal.path", "policy.kill_file", "server.token_file"])
+def test_a_path_that_names_no_file_is_refused_where_it_stands(tmp_path: Path, key: str, value: str) -> None:
+    """An empty kill_file is the folder itself: it would pause the daemon for ever."""
+    section, name = key.split(".")
+    said = complaint(tmp_path, f'[{section}]\n{name} = "{value}"\n')
+    assert f"job.toml:2: {key}=" in said
+    assert "must be the path of a file" in said
+
+
+@pytest.mark.parametrize("value", ["", "  ", "a\\u0000b"])
+def test_a_source_that_names_nothing_is_refused_where_it_stands(tmp_path: Path, value: str) -> None:
+    assert "job.toml:2: source.path=" in complaint(tmp_path, f'[[source]]\npath = "{value}"\n')
+
+
+def test_a_misspelt_knob_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    said = complaint(tmp_path, '[guardrails]\nauto_data_changing = ["max_inflight"]\n')
+    assert "there is no knob 'max_inflight'; did you mean 'max_in_flight'?" in said
+
+
+def test_a_bound_beyond_all_gpus_is_refused(tmp_path: Path) -> None:
+    said = complaint(tmp_path, "[topology]\ngpus_total = 64\n[bounds]\ngpus_trainer_min = 100\n")
+    assert "[bounds] gpus_trainer_min=100 must be <= [topology] gpus_total=64" in said

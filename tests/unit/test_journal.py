@@ -18,7 +18,8 @@ from simulators.plant import Order, Receipt
 from tests.plants import TOPOLOGY, FluidPlant
 from tests.unit.control.conftest import CAPABILITIES
 from tuner.errors import ConfigError
-from tuner.journal import APPLICATION_ID, MIGRATIONS, Journal, decoded_state, encoded_state
+from tuner.journal import Journal, decoded_state, encoded_state
+from tuner.journal_file import APPLICATION_ID, MIGRATIONS
 from tuner.loop import NoInbox, Parts, replayed, run
 from tuner.wiring import Pruned
 

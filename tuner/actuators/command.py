@@ -25,6 +25,7 @@ from tuner.actuators.dialect import translated
 from tuner.actuators.guarded import Guarded, Outcomes, alike
 from tuner.actuators.process import ask
 from tuner.actuators.site import Site, capabilities
+from tuner.names import Knob
 
 SCHEMA = 1
 PATIENCE_S = 60.0
@@ -38,7 +39,7 @@ class Options(BaseModel):
 
     argv: Annotated[tuple[str, ...], Field(min_length=1)]
     """The program and its arguments; no shell is between."""
-    knobs: Annotated[tuple[str, ...], Field(min_length=1)]
+    knobs: Annotated[tuple[Knob, ...], Field(min_length=1)]
     """The knobs that it turns."""
     timeout_s: Annotated[float, Field(gt=0, le=600)] = 30.0
     """Then the program and all its children are killed."""

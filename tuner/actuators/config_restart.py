@@ -28,6 +28,7 @@ from tuner.actuators.restart import Restarter
 from tuner.actuators.site import Site, capabilities
 from tuner.errors import ActuationError, ConfigError
 from tuner.frameworks.base import Framework
+from tuner.names import FilePath, Knob
 
 USUAL_RESTART_S = 600.0
 """A prior, until [topology] restart_s says or a restart shows."""
@@ -40,15 +41,15 @@ class Options(BaseModel):
 
     restart: Annotated[tuple[str, ...], Field(min_length=1)]
     """The command that takes the job down after a checkpoint and starts it again; no shell is between."""
-    knobs: Annotated[tuple[str, ...], Field(min_length=1)]
+    knobs: Annotated[tuple[Knob, ...], Field(min_length=1)]
     """The knobs that it turns."""
-    override: Path | None = None
+    override: FilePath | None = None
     """A file of ours that the launch command reads last."""
-    edit: Path | None = None
+    edit: FilePath | None = None
     """A TOML or YAML file of the job, to be edited in place where there is no override file."""
     style: str | None = None
     """hydra, arguments, toml or yaml; by the file's name and the framework where absent."""
-    resolved: Path | None = None
+    resolved: FilePath | None = None
     """Where the job writes the configuration that it runs with: in force is what stands there. Without it, a restart
     command that ended with code 0 is believed."""
     restart_timeout_s: Annotated[float, Field(gt=0)] = 3600.0

@@ -23,6 +23,7 @@ from tuner.actuators.base import Actuator
 from tuner.actuators.guarded import Guarded, Outcomes, alike
 from tuner.actuators.site import Site, capabilities
 from tuner.errors import ActuationError
+from tuner.names import FilePath, Knob
 
 SCHEMA = 1
 BYTES_MAX = 1 << 16
@@ -34,9 +35,9 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    path: Path
+    path: FilePath
     """The control file; its folder must be one that the training process sees, and may write to."""
-    knobs: Annotated[tuple[str, ...], Field(min_length=1)]
+    knobs: Annotated[tuple[Knob, ...], Field(min_length=1)]
     """The knobs that the hook turns."""
     actuation_s: Annotated[float, Field(ge=0)] = 300.0
     """A prior: half a step or so, until it is measured."""

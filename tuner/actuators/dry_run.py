@@ -14,6 +14,7 @@ from tuner.actuators.base import Actuator
 from tuner.actuators.dialect import translated
 from tuner.actuators.guarded import Guarded, Outcomes, alike
 from tuner.actuators.site import Site, capabilities
+from tuner.names import Knob
 
 Say = Callable[[str], None]
 """Where the diff goes."""
@@ -28,7 +29,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    knobs: tuple[str, ...] = Field(default=("gpus_trainer", "max_in_flight", "oversampling_ratio"))
+    knobs: tuple[Knob, ...] = Field(default=("gpus_trainer", "max_in_flight", "oversampling_ratio"))
     """Knobs to show changes of."""
 
 

@@ -34,10 +34,14 @@ def read(path: Path, bytes_max: int = BYTES_MAX) -> bytes | None:
 
 def write(path: Path, data: bytes) -> None:
     """Replaces a file as a whole: a reader sees the old or the new one, and after a power cut so does everybody."""
-    with suppress(FileNotFoundError):
+    try:
         kind = os.lstat(path).st_mode
         if not stat.S_ISREG(kind):
             raise ActuationError(f"{path} is {'a link' if stat.S_ISLNK(kind) else 'no plain file'}: it is not written")
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise ActuationError(f"{path} cannot be written: {_why(path, error)}") from None
     try:
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -80,4 +84,4 @@ def _mode(path: Path) -> int:
 
 
 def _why(path: Path, error: OSError) -> str:
-    return "it is a link" if path.is_symlink() else (error.strerror or str(error))
+    return "it is a link" if os.path.islink(path) else (error.strerror or str(error))

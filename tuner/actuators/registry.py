@@ -72,7 +72,7 @@ def _first(wrong: ValidationError) -> str:
     if not key:
         return error["msg"].removeprefix("Value error, ")
     told = "" if error["type"] == "missing" or _hidden(key, error["input"]) else f"={error['input']!r}"[:200]
-    return f"{key}{told}: {error['msg']}"
+    return f"{key}{told}: {error['msg'].removeprefix('Value error, ')}"
 
 
 def _hidden(key: str, value: object) -> bool:

@@ -7,7 +7,7 @@ import json
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -18,17 +18,30 @@ from policies.control import ControlMode
 from policies.guardrails.seeing import EVIDENCE
 from policies.readings import rate_series
 from policies.settings import SPLIT
-from simulators.legality import legal_settings
-from simulators.plant import Bounds, Mode, Observation, TrainerResize
+from simulators.legality import Split, legal_settings
+from simulators.plant import Bounds, Mode, Observation, Setpoints, TrainerResize
 from tuner.config import load
 from tuner.errors import TunerError
 from tuner.ingest.reading import frameworks_named
+from tuner.journal import viewed
 from tuner.lease import remote_kind, taken
 from tuner.live import DEADLINE_S, LivePlant
 from tuner.server.commanding import token_of
 from tuner.server.serving import is_loopback, listening
+from tuner.soundness import damage_of
 from tuner.wallclock import WallClock
-from tuner.wiring import HOST, PORT, Setup, World, charter_of, damage_of, framework_of, live, setup_of, source_behind
+from tuner.wiring import (
+    HOST,
+    PORT,
+    Setup,
+    World,
+    charter_of,
+    framework_of,
+    live,
+    refuse_another_job,
+    setup_of,
+    source_behind,
+)
 
 DISK_LEAST_BYTES = 512 << 20
 """Free space under which a week of ticks may not fit."""
@@ -104,6 +117,9 @@ def _journal(setup: Setup) -> Checks:
     if damage:
         yield Check("journal", Level.FAIL, f"{path} is damaged ({damage}); put a backup in its place or move it away")
         return
+    if path.exists() and path.stat().st_size:
+        with closing(viewed(path)) as journal:
+            refuse_another_job(setup, journal)
     with closing(taken(path)):
         yield Check("journal", Level.OK, f"{path}: no other daemon writes it")
     kind = remote_kind(path)
@@ -207,9 +223,21 @@ def _knobs(world: World, seen: Observation, bounds: Bounds) -> Checks:
     if None in (now.gpus_trainer, now.gpus_generator):
         yield Check("actuators", Level.FAIL, f"{SPLIT}: the split in force is not known; state it under [setpoints]")
     else:
-        splits = [split for split in legal_settings(topology, now, bounds) if split.refused is None]
-        level = Level.OK if len(splits) > 1 else Level.WARN
-        yield Check("topology", level, f"{len(splits)} legal splits of {topology.gpus_total or 'the known'} GPUs")
+        yield _legal(legal_settings(topology, now, bounds), now)
+
+
+def _legal(splits: Sequence[Split], now: Setpoints) -> Check:
+    """How many splits there are to choose from, and what is wrong with the one in force."""
+    legal, refused = [s for s in splits if s.refused is None], [s for s in splits if s.refused is not None]
+    said = f"{len(legal)} legal splits of {(now.gpus_trainer or 0) + (now.gpus_generator or 0)} GPUs"
+    wrong = next((s.refused for s in refused if s.gpus_trainer == now.gpus_trainer), None)
+    remedy = "check gpus_per_engine, trainer_gpu_step and trainer sizes under [topology], and [bounds]"
+    if wrong is not None:
+        return Check("topology", Level.WARN, f"{said}; the one in force is none of them: {wrong}; {remedy}")
+    if len(legal) > 1:
+        return Check("topology", Level.OK, said)
+    why = f"; not so: {refused[0].refused}" if refused else ""
+    return Check("topology", Level.WARN, f"{said}: no GPU can change sides{why}; {remedy}")
 
 
 def _sandboxes(seen: Observation, starts_per_s: float | None) -> Checks:

@@ -6,6 +6,7 @@ What was seen, what limits, what was considered, what the guardrails and the mod
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from simulators.limits import binding_limits
 from simulators.plant import Setpoints
 from tuner.charter import Charter, decoded, rules_of
 from tuner.errors import ConfigError
-from tuner.journal import Entry, written
+from tuner.journal import Entry, viewed
 from tuner.report.decided import moment
 
 SEEN = (
@@ -63,17 +64,15 @@ class Told:
 
 
 def run(wish: Wish) -> None:
-    journal = written(wish.journal)
-    try:
-        entries, text = list(journal.entries()), journal.charter()
-    finally:
-        journal.close()
-    told = told_of(entries, None if text is None else decoded(text), wish.ident)
+    with closing(viewed(wish.journal)) as journal:
+        entries = list(journal.entries())
+        place = _place(entries, wish.ident)
+        text = journal.charter(journal.size() - len(entries) + place + 1)
+    told = told_of(entries, None if text is None else decoded(text), place)
     sys.stdout.write(json.dumps(asdict(told), indent=2, default=str) + "\n" if wish.json else render(told))
 
 
-def told_of(entries: Sequence[Entry], charter: Charter | None, ident: str | None) -> Told:
-    place = _place(entries, ident)
+def told_of(entries: Sequence[Entry], charter: Charter | None, place: int) -> Told:
     entry, decision = entries[place], entries[place].decision
     rules = None if charter is None else rules_of(charter)
     view = None if rules is None else view_of(rules, entries[max(0, place - 1)].state, entry.seen)

@@ -6,15 +6,18 @@ what its own moves would have changed is not there, so only its wishes are told,
 
 import json
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 from policies.control import Action, Decision
 from policies.settings import values
 from simulators.plant import Setpoints
-from tuner.charter import decoded, policy_named, rules_of
+from tuner.charter import Charter, decoded, policy_named, rules_of
 from tuner.errors import ConfigError
-from tuner.journal import written
+from tuner.journal import NEVER, Journal, viewed
 from tuner.loop import Difference, replayed
 
 SHOWN = 20
@@ -29,21 +32,24 @@ class Wish:
 
 
 def run(wish: Wish) -> None:
-    journal = written(wish.journal)
-    try:
-        text = journal.charter()
-        if text is None:
+    if wish.policy is not None:
+        policy_named(wish.policy)
+    with closing(viewed(wish.journal)) as journal:
+        charters = [(since, decoded(text)) for since, text in journal.charters()]
+        if not charters:
             raise ConfigError(f"{wish.journal}: does not say what its controller went by; it cannot be replayed")
-        charter = decoded(text)
-        own = charter.policy
-        if wish.policy is not None:
-            policy_named(wish.policy)
-            charter = replace(charter, policy=wish.policy)
-        ticks, found = journal.size(), list(replayed(rules_of(charter), journal.entries()))
-    finally:
-        journal.close()
-    laws = (own, charter.policy)
+        own = ", then ".join(law for law, _ in groupby(charter.policy for _, charter in charters))
+        ticks, found = journal.size(), list(_replayed(journal, charters, wish.policy))
+    laws = (own, wish.policy or own)
     sys.stdout.write(_as_json(laws, ticks, found) if wish.json else _as_text(laws, ticks, found))
+
+
+def _replayed(journal: Journal, charters: Sequence[tuple[int, Charter]], law: str | None) -> Iterator[Difference]:
+    """Each start's ticks under what that start went by; under another law without the parameters of its own."""
+    ends = [*(since for since, _ in charters[1:]), NEVER]
+    for (since, charter), until in zip(charters, ends, strict=True):
+        under = charter if law in (None, charter.policy) else replace(charter, policy=law or "", parameters=())
+        yield from replayed(rules_of(under), journal.entries(since, until), journal.last(since))
 
 
 def _as_json(laws: tuple[str, str], ticks: int, found: list[Difference]) -> str:

@@ -50,6 +50,7 @@ from tuner.worker import DEADLINE_S, Child, Engine
 LIMIT_MB, SIMULATOR_LIMIT_MB = 200, 350
 """What a daemon and its simulator may take; its unit and its pod are told so."""
 INTERRUPTED = 130
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,8 @@ def _parts(setup: Setup, world: World, start: Start, engine: Engine | None) -> P
 
 @contextmanager
 def stopping(inbox: People, clock: Wakeable) -> Iterator[list[signal.Signals]]:
-    """SIGTERM and SIGINT ask for one last tick, which parks a move under way; a second one does not wait for it."""
+    """SIGTERM, SIGINT and SIGHUP (a terminal that closes, a reload) ask for one last tick, which parks a move under
+    way; a second one does not wait for it. A SIGHUP that nohup has turned off stays so."""
     seen: list[signal.Signals] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -166,7 +168,8 @@ def stopping(inbox: People, clock: Wakeable) -> Iterator[list[signal.Signals]]:
         inbox.put(Command(CommandKind.STOP, author=seen[-1].name))
         clock.wake()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    heard = [s for s in ENDING if signal.getsignal(s) is not signal.SIG_IGN or s is not signal.SIGHUP]
+    before = {number: signal.signal(number, handle) for number in heard}
     try:
         yield seen
     finally:

@@ -86,6 +86,9 @@ class JobFile(BaseSettings):
         for name, count in sides.items():
             if total is not None and count is not None and count > total:
                 raise ValueError(f"[setpoints] {name}={count} must be <= [topology] gpus_total={total}")
+        floor = self.bounds.gpus_trainer_min
+        if total is not None and floor is not None and floor > total:
+            raise ValueError(f"[bounds] gpus_trainer_min={floor} must be <= [topology] gpus_total={total}")
         return self
 
     @classmethod

@@ -8,6 +8,7 @@ from policies.control import ControlMode
 from policies.objective import StalenessBound
 from policies.rules import Foreign
 from tuner.config.values import Count, Seconds, Section, not_bool
+from tuner.names import FileName, Knob
 
 Frac = Annotated[FiniteFloat, BeforeValidator(not_bool), Field(ge=0, le=1)]
 Ratio = Annotated[FiniteFloat, BeforeValidator(not_bool), Field(ge=1, le=1000)]
@@ -66,7 +67,7 @@ class PolicySection(Section):
     """How long a knob rests after a move that failed or was taken back; 3600 where absent."""
     drift_s: Seconds | None = Field(default=None, examples=[21600])
     """Half-life of the job's drift: a gain is not counted for longer; 21600 where absent."""
-    kill_file: str | None = Field(default=None, examples=["equipoise.pause"])
+    kill_file: FileName | None = Field(default=None, examples=["equipoise.pause"])
     """While a file of this name is there, everything is paused; `equipoise resume` goes on once it is gone."""
 
 
@@ -97,7 +98,7 @@ class GuardrailsSection(Section):
         default=None, examples=[1.05]
     )
     """The giving side's work over its capacity after a move; 1.05 where absent."""
-    auto_data_changing: tuple[str, ...] = Field(default=(), examples=[["max_in_flight"]])
+    auto_data_changing: tuple[Knob, ...] = Field(default=(), examples=[["max_in_flight"]])
     """Knobs that change which rollouts are trained, and may be turned in auto all the same."""
 
     @model_validator(mode="after")
@@ -128,7 +129,7 @@ class GateSection(Section):
 class JournalSection(Section):
     """Where every tick is written before anything is done. On a local disk: NFS and Lustre lose locks."""
 
-    path: str | None = Field(default=None, examples=["equipoise.journal"])
+    path: FileName | None = Field(default=None, examples=["equipoise.journal"])
     """The file; equipoise.journal where absent. Relative to where the daemon is started."""
     keep_ticks: Annotated[int, BeforeValidator(not_bool), Field(ge=1000, le=10**8)] | None = Field(
         default=None, examples=[20160]
@@ -145,6 +146,6 @@ class ServerSection(Section):
     """The address to listen on; 127.0.0.1 where absent. Another one lets the network read, nothing is encrypted."""
     port: Annotated[int, BeforeValidator(not_bool), Field(ge=0, le=65535)] | None = Field(default=None, examples=[9464])
     """The port; 9464 where absent, 0 for any free one."""
-    token_file: str | None = Field(default=None, examples=["equipoise.token"])
+    token_file: FileName | None = Field(default=None, examples=["equipoise.token"])
     """A file with one bearer token of at least 16 characters. Whoever knows it may pause, resume, approve and set the
     mode; without one those routes do not exist. It is read anew at each request, so it may rotate."""

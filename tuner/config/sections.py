@@ -16,6 +16,7 @@ from tuner.config.daemon_sections import (
     ServerSection,
 )
 from tuner.config.values import Count, Number, Seconds, Section, not_bool
+from tuner.names import FileName, SourceName
 
 
 class JobSection(Section):
@@ -119,7 +120,7 @@ class SetpointsSection(Section):
 class SourceSection(Section):
     """One thing to read; used when the command line names none."""
 
-    path: str = Field(examples=["logs/train.log"])
+    path: SourceName = Field(examples=["logs/train.log"])
     """A file or folder, `-` for standard input, or a server to watch live: prometheus+http(s)://host:port or
     scrape+http(s)://host:port. Relative to where the command is run."""
     kind: str | None = Field(default=None, examples=["console"])
@@ -128,13 +129,13 @@ class SourceSection(Section):
     """Of this source alone, e.g. vllm for an engine's log beside the trainer's; detected where absent."""
     match: dict[str, str] = Field(default={}, examples=[{"job": "swe-agent"}])
     """Of a Prometheus server: the labels that this job's series carry."""
-    token_file: str | None = Field(default=None, examples=["prometheus.token"])
+    token_file: FileName | None = Field(default=None, examples=["prometheus.token"])
     """Of a server: a file with its bearer token, read at each request."""
     user: str | None = Field(default=None, examples=["equipoise"])
     """Of a server with basic authentication, instead of token_file."""
-    password_file: str | None = Field(default=None, examples=["prometheus.password"])
+    password_file: FileName | None = Field(default=None, examples=["prometheus.password"])
     """The file with that user's password."""
-    ca_file: str | None = Field(default=None, examples=["ca.pem"])
+    ca_file: FileName | None = Field(default=None, examples=["ca.pem"])
     """Of a server: certificates to trust instead of the system's."""
 
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, BinaryIO
 
 from tuner.errors import ConfigError, SourceError
@@ -89,7 +90,10 @@ def frameworks_named(framework: str) -> tuple[Framework, ...]:
         return (*FRAMEWORKS, NEUTRAL)
     chosen = NEUTRAL if framework == NEUTRAL.name else by_name(framework)
     if chosen is None:
-        raise ConfigError(f"--framework {framework}: unknown; known: auto, {', '.join(f.name for f in FRAMEWORKS)}")
+        names = [f.name for f in FRAMEWORKS]
+        near = get_close_matches(framework.lower(), names, n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ConfigError(f"framework={framework!r}: unknown; {hint}Known: auto, {', '.join(names)}")
     return (chosen, *(f for f in FRAMEWORKS if f.engine and f is not chosen))
 
 

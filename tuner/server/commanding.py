@@ -82,7 +82,8 @@ class Commanding:
         try:
             known = token_of(self._token_file)
         except ConfigError:
-            raise HTTPException(503, "the daemon cannot read its token file; its log says why") from None
+            why = "the file of [server] token_file is gone or holds no token; write one there: openssl rand -hex 32"
+            raise HTTPException(503, why) from None
         right = hmac.compare_digest(_digest(given.encode("latin-1", "replace")), _digest(known))
         if right and scheme.lower() == "bearer":
             return

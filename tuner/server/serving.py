@@ -79,10 +79,11 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         found = socket.create_server((host, port), family=family, backlog=128)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise ConfigError(
-            f"server.host={host} server.port={port}: cannot listen there ({why}); take another port, or 0 for any"
+            f"server.host={host} server.port={port}: cannot listen there ({why}); "
+            "name an address of this machine, and a port that is free or 0 for any"
         ) from None
     return found
 

@@ -155,3 +155,11 @@ def test_the_hooks_need_neither_our_package_nor_a_library(tmp_path: Path) -> Non
         [sys.executable, "-I", "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert not {"simulators", "policies", "tuner", "pydantic", "verl", "slime"} & set(eval(done.stdout))
+
+
+def test_a_folder_that_cannot_be_looked_at_is_a_refusal_and_blinds_nobody(tmp_path: Path) -> None:
+    actuator = letterbox(tmp_path / ("x" * 300))
+    assert actuator.current() == Setpoints()
+    assert "File name too long" in actuator.apply(ORDER, 0.0).outcomes["max_in_flight"].reason
+    (tmp_path / "file").write_text("")
+    assert "Not a directory" in letterbox(tmp_path / "file").apply(ORDER, 0.0).outcomes["max_in_flight"].reason

@@ -1,7 +1,9 @@
 """The daemon's small parts at the rim: clock, inbox, a journal that cannot be written, the log."""
 
 import io
+import os
 import re
+import signal
 import threading
 import time
 from contextlib import closing
@@ -16,7 +18,7 @@ from simulators.clock import VirtualClock
 from simulators.plant import Receipt
 from tests.plants import FluidPlant
 from tests.unit.daemon.faces import RULES
-from tuner.commands.run import Log
+from tuner.commands.run import Log, stopping
 from tuner.errors import LedgerError
 from tuner.inbox import KILL_FILE, ROOM, People
 from tuner.journal import Entry, Journal
@@ -161,3 +163,23 @@ def test_a_log_tells_a_hold_that_goes_on_once_and_every_order_once(tmp_path: Pat
     ordered = [re.search(r"id=(\S+)", line)[1] for line in lines if "action=apply" in line]  # type: ignore[index]
     assert ordered == list(dict.fromkeys(e.decision.decision_id for e in entries if e.decision.order is not None))
     assert len(lines) < len(entries) / 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_asks_for_one_last_tick(number: signal.Signals) -> None:
+    """A terminal that closes, or a reload by kill -HUP, parks a move under way as any end does."""
+    inbox = People()
+    with stopping(inbox, WallClock()) as seen:
+        os.kill(os.getpid(), number)
+    assert seen == [number]
+    assert [command.kind for command in inbox.drain()] == [CommandKind.STOP]
+
+
+def test_what_nohup_turned_off_stays_off() -> None:
+    before, inbox = signal.signal(signal.SIGHUP, signal.SIG_IGN), People()
+    try:
+        with stopping(inbox, WallClock()):
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert inbox.drain() == ()

@@ -7,11 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -157,6 +160,17 @@ def test_nobody_at_home_is_said_so(equipoise: Command) -> None:
         ('knobs = ["gpus_trainer"]', 'knobs = ["gpus_trainer"]\nspeed = 1', "speed"),
         ("port = 0", 'token_file = "nowhere"\nport = 0', "openssl rand"),
         ("metrics.jsonl", "gopher://x", "unknown kind of source"),
+        ('knobs = ["gpus_trainer"]', 'knobs = ["gpus_trainr"]', "no knob 'gpus_trainr'; did you mean 'gpus_trainer'?"),
+        ('kind = "dry_run"', 'kind = "control_file"\npath = "."', "path='.': must be the path of a file"),
+        ('framework = "prime-rl"', 'framework = "prim-rl"', "framework='prim-rl': unknown; did you mean 'prime-rl'?"),
+        (
+            "[server]",
+            "[policy]\nparameters = {deadband = 0.1}\n[server]",
+            "no parameter 'deadband'; it has deadband_frac",
+        ),
+        ("[server]", '[server]\nhost = "a..b"', "server.host=a..b server.port=0: cannot listen there"),
+        ("[server]", '[journal]\npath = "metrics.jsonl"\n[server]', "journal.path=metrics.jsonl: is no journal"),
+        ("[server]", '[journal]\npath = "/dev/null"\n[server]', "journal.path=/dev/null: is no plain file"),
         ("[server]", '[policy]\nname = "magic"\n[server]', "there is no policy 'magic'"),
     ],
 )
@@ -212,3 +226,87 @@ def test_a_port_that_is_taken_is_said_so(folder: Path, equipoise: Command) -> No
     assert done.code == 2
     assert f"server.port={port}: cannot listen there" in done.err
     assert load(folder / "job.toml").server.port == port
+
+
+class Stranger(BaseHTTPRequestHandler):
+    """Some other server behind the port that an operator mistook for ours."""
+
+    said: ClassVar[tuple[int, bytes]] = (200, b"{}")
+
+    def do_GET(self) -> None:
+        status, body = self.said
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *told: object) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        (200, b"{}"),
+        (200, b'{"status": "success"}'),
+        (200, b"[" * 100_000),
+        (404, b"404 page not found"),
+        (404, b"[" * 9_000),
+        (500, b"oops"),
+    ],
+)
+def test_another_server_is_not_taken_for_a_daemon(equipoise: Command, folder: Path, said: tuple[int, bytes]) -> None:
+    """Nothing is reported as paused or approved because some server said 200."""
+    (folder / "token").write_text(SECRET)
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Said", (Stranger,), {"said": said})) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        asked = [equipoise("status", "--url", url), equipoise("pause", "--url", url, "--token-file", "token")]
+        server.shutdown()
+    for done in asked:
+        assert (done.code, done.out) == (3, "")
+        assert f"{url}: what answers there is no daemon of ours" in done.err
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "http://127.0.0.1:nine", "http://h:0"])
+def test_an_address_that_is_none_is_refused_with_its_form(equipoise: Command, url: str) -> None:
+    done = equipoise("status", "--url", url)
+    assert done.code == 2
+    assert f"--url {url}: write http://host:port" in done.err
+
+
+def test_a_daemon_on_any_free_port_is_asked_by_its_address(equipoise: Command) -> None:
+    done = equipoise("status", "--job", "job.toml")
+    assert done.code == 2
+    assert "server.port=0 is any free port" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[bounds]\ngpus_trainer_max = 8",
+            "the one in force is none of them: 16 is above the bound gpus_trainer_max=8",
+        ),
+        ("[bounds]\ngpus_trainer_min = 40", "16 is below the bound gpus_trainer_min=40"),
+        ("[bounds]\ngpus_trainer_min = 16\ngpus_trainer_max = 16", "no GPU can change sides; not so: 8 is below"),
+    ],
+)
+def test_a_doctor_says_why_there_is_nothing_to_choose(folder: Path, equipoise: Command, text: str, words: str) -> None:
+    (folder / "job.toml").write_text(f"{JOB}{text}\n")
+    done = equipoise("doctor", "--job", "job.toml")
+    assert done.code == 0
+    warned = next(line for line in done.out.splitlines() if line.startswith("WARN  topology"))
+    assert words in warned
+    assert "check gpus_per_engine, trainer_gpu_step" in warned
+
+
+def test_a_log_named_as_the_journal_is_left_alone(folder: Path, equipoise: Command) -> None:
+    before = (folder / "metrics.jsonl").read_bytes()
+    (folder / "job.toml").write_text(f'{JOB}[journal]\npath = "metrics.jsonl"\n')
+    assert equipoise("run", "--job", "job.toml", "--once").code == 2
+    assert (folder / "metrics.jsonl").read_bytes() == before
+    assert list(folder.glob("*.damaged-*")) == []

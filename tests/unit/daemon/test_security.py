@@ -93,6 +93,15 @@ def test_a_token_that_rotates_counts_from_the_next_request_on(fresh: Face) -> No
     assert fresh.tell("/api/v1/pause", {}, token="another-token-of-good-length").status == 202
 
 
+def test_a_token_file_that_went_away_commands_nothing_and_the_remedy_is_said(fresh: Face) -> None:
+    (fresh.journal.parent / "token").unlink()
+    answer = fresh.tell("/api/v1/pause", {})
+    assert answer.status == 503
+    assert "[server] token_file is gone or holds no token; write one there" in answer.json["error"]
+    (fresh.journal.parent / "token").write_text(TOKEN)
+    assert fresh.tell("/api/v1/pause", {}).status == 202
+
+
 @pytest.mark.parametrize(
     "text", ["", "short", "with space in the middle!", "x" * (TOKEN_MOST + 1), "tokentoken\x00token"]
 )

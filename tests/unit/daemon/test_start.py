@@ -16,11 +16,12 @@ from tests.plants import TOPOLOGY, FluidPlant
 from tests.unit.control.conftest import CAPABILITIES
 from tuner.charter import decoded, rules_of
 from tuner.config import load
-from tuner.errors import ConfigError
+from tuner.errors import ConfigError, LedgerError
 from tuner.journal import Journal, viewed
 from tuner.lease import remote_kind, taken
 from tuner.loop import Parts, run
-from tuner.wiring import Setup, World, refuse_auto_on_remote, setup_of, soundly_opened, started
+from tuner.soundness import soundly_opened
+from tuner.wiring import Setup, World, refuse_auto_on_remote, setup_of, started
 
 MOUNTS = """\
 overlay / overlay rw 0 0
@@ -143,10 +144,72 @@ def test_an_unknown_law_is_refused_with_those_there_are(house: House) -> None:
         house.begin('[policy]\nname = "magic"')
 
 
+def test_a_law_s_whole_numbers_are_whole(house: House) -> None:
+    """A job file's parameters are one type of number; GPUs and rollouts are counts."""
+    state = house.begin('[policy]\nname = "static"\nparameters = {gpus_trainer = 72.0, gain_frac = 0.3}')
+    assert state.tick > 0
+    with closing(viewed(house.folder / "journal.db")) as journal:
+        rules = rules_of(decoded(journal.charter() or ""))
+        wishes = [e.decision.proposed for e in journal.entries() if e.decision.proposed is not None]
+    assert "gpus_trainer=72," in repr(rules.policy)
+    assert {type(wish.gpus_trainer) for wish in wishes} <= {int}
+    with pytest.raises(ConfigError, match=r"policy static: max_in_flight=0.5 must be a whole number"):
+        house.begin('[policy]\nname = "static"\nparameters = {max_in_flight = 0.5}')
+
+
 def test_two_daemons_on_one_journal_are_one_too_many(tmp_path: Path) -> None:
     with closing(taken(tmp_path / "journal.db")), pytest.raises(ConfigError, match="one job has one writer"):
         taken(tmp_path / "journal.db")
     taken(tmp_path / "journal.db").close()
+
+
+def test_a_link_to_a_journal_is_that_journal(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "link.db").symlink_to(tmp_path / "journal.db")
+    with closing(taken(tmp_path / "journal.db")), pytest.raises(ConfigError, match="one job has one writer"):
+        taken(tmp_path / "elsewhere" / "link.db")
+
+
+def test_where_the_lock_was_removed_only_the_newest_daemon_writes(house: House) -> None:
+    house.begin()
+    with (
+        closing(Journal(house.folder / "journal.db")) as first,
+        closing(Journal(house.folder / "journal.db")) as second,
+    ):
+        entry = next(first.entries())
+        first.begin(1.0, {})
+        first.commit(entry)
+        second.begin(2.0, {})
+        with pytest.raises(LedgerError, match=r"a newer daemon, token 3, .* ours is 2\); stop one"):
+            first.commit(entry)
+        second.commit(entry)
+        assert second.size() == 7
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_journal_that_is_no_longer_at_its_path_is_not_written(house: House, replaced: bool) -> None:
+    """A restart would find another file, or none, and not what was done meanwhile."""
+    house.begin()
+    path, aside = house.folder / "journal.db", house.folder / "aside.db"
+    with closing(Journal(path)) as journal:
+        entry = next(journal.entries())
+        path.rename(aside)
+        if replaced:
+            path.write_bytes(aside.read_bytes())
+        with pytest.raises(LedgerError, match="moved, removed or replaced"):
+            journal.commit(entry)
+        aside.rename(path)
+        journal.commit(entry)
+
+
+def test_a_journal_of_another_job_is_refused_and_left_as_it_is(house: House) -> None:
+    house.begin('[job]\nname = "one"')
+    with pytest.raises(
+        ConfigError, match=r"job.name='two': .*journal.db is the journal of the job 'one'; name another"
+    ):
+        house.begin('[job]\nname = "two"')
+    house.begin()
+    house.begin('[job]\nname = "one"')
 
 
 @pytest.mark.parametrize(
