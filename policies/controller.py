@@ -32,12 +32,9 @@ from policies.rules import Rules
 from policies.sanity import aged, sane, unsettable
 from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
 from policies.settings import direction, knobs_of, missing_of
-from policies.stages import nearer
-from policies.state import Asked, State, Wanted
+from policies.state import Asked, State
+from policies.wishes import refused, wanted
 from simulators.plant import Observation, Setpoints
-
-REFUSED_TICKS = 4
-"""A wish that the models refused is asked of them again after so many ticks more than a fresh one takes."""
 
 
 def tick(
@@ -122,7 +119,7 @@ def _proposed(rules: Rules, state: State, view: View, blanked: str, seen: Observ
     if isinstance(answer, Hold):
         state = _settled_shadows(replace(state, wanted=None), view, Setpoints())
         return state, held(state, view.now_s, answer.code, answer.reason)
-    state = replace(state, wanted=_wanted(state.wanted, view, answer.changes))
+    state = replace(state, wanted=wanted(state.wanted, view.in_force, answer.changes))
     state = _settled_shadows(state, view, answer.changes)
     case = _case(rules, state, view, answer, blanked)
     case, ruling, trail = guarded(replace(case, agreed=max(case.agreed, 10**6)) if approved else case)
@@ -143,7 +140,7 @@ def _proposed(rules: Rules, state: State, view: View, blanked: str, seen: Observ
     )
     if verdict is not None and not verdict.passed:
         hold = held(state, view.now_s, HoldCode.GATE, verdict.reason)
-        state = replace(state, wanted=_refused(state.wanted, case.changes))
+        state = replace(state, wanted=refused(state.wanted, case.changes))
         return state, replace(hold, proposed=answer.changes, trail=trail, verdict=verdict)
     return _by_mode(rules, state, view, decision, approved)
 
@@ -236,23 +233,6 @@ def _gain(answer: Proposal, case: Case, verdict: GateVerdict | None) -> Interval
     return Interval(min(law.low, drawn.low, drawn.mean), drawn.mean, max(law.high, drawn.high, drawn.mean))
 
 
-def _wanted(before: Wanted | None, view: View, changes: Setpoints) -> Wanted | None:
-    knobs = knobs_of(changes)
-    if not knobs:
-        return None
-    way = direction(view.in_force, changes, knobs[0])
-    same = before is not None and (before.knob, before.direction) == (knobs[0], way)
-    if before is None or not same:
-        return Wanted(knobs[0], way, 1)
-    # What is nearer than what was refused is another question: it need not wait.
-    ticks = max(0, before.ticks) if nearer(view.in_force, changes, before.refused) else before.ticks
-    return replace(before, ticks=ticks + 1)
-
-
-def _refused(wanted: Wanted | None, changes: Setpoints) -> Wanted | None:
-    return None if wanted is None else replace(wanted, ticks=-REFUSED_TICKS, refused=changes)
-
-
 def _open_question(state: State, now_s: float) -> Asked | None:
     return state.asked if state.asked is not None and now_s < state.asked.expires_s else None
 
@@ -295,13 +275,16 @@ def _shadowed(rules: Rules, state: State, view: View, decision: Decision) -> Sta
     return replace(state, scorecard=card)
 
 
-def _settled_shadows(state: State, view: View, wanted: Setpoints) -> State:
+def _settled_shadows(state: State, view: View, now_wanted: Setpoints) -> State:
     """Shadows that came due: good when the same is wanted still, and the forecast for no move held. While no forecast
     was ever compared with what came, nobody can tell, and they wait."""
     card = state.scorecard
     if not card.held:
         return state
     for shadow in (s for s in card.shadows if s.due_s <= view.now_s):
-        same = shadow.knob in knobs_of(wanted) and direction(view.in_force, wanted, shadow.knob) is shadow.direction
+        same = (
+            shadow.knob in knobs_of(now_wanted)
+            and direction(view.in_force, now_wanted, shadow.knob) is shadow.direction
+        )
         card = settled_shadow(card, shadow, same and card.held[-1])
     return replace(state, scorecard=card)
