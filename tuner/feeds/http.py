@@ -22,6 +22,8 @@ from tuner.errors import ConfigError
 
 CONNECT_S = 2.0
 """A host that is there answers sooner, over any distance."""
+LABEL_MAX = 63
+"""Bytes of one part of a host's name."""
 SECRET_BYTES_MAX = 16_384
 """A token is a few hundred bytes, with certificates in it some thousand."""
 CHUNK_BYTES = 1 << 16
@@ -97,7 +99,7 @@ def checked_url(url: str) -> str:
     """The URL where it is one of a server, without a secret in it; raises ConfigError."""
     try:
         parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        good = parts.scheme in ("http", "https") and parts.port != 0 and _is_host(parts.hostname or "")
     except ValueError:
         raise ConfigError(f"{_bare(url)}: not a URL; write http://host:port") from None
     if parts.username is not None or parts.password is not None:
@@ -107,6 +109,11 @@ def checked_url(url: str) -> str:
     if parts.query or parts.fragment:
         raise ConfigError(f"{_bare(url)}: no ? or # in it; write http://host:port/path")
     return url.rstrip("/")
+
+
+def _is_host(name: str) -> bool:
+    """True of an address, and of a name whose parts between the dots are as long as DNS allows (RFC 1035, 2.3.4)."""
+    return ":" in name or all(0 < len(part) <= LABEL_MAX for part in name.removesuffix(".").split("."))
 
 
 def _bare(url: str) -> str:

@@ -72,6 +72,8 @@ def test_a_list_is_read_again_when_it_changes_and_holds_while_it_is_broken(tmp_p
         ("targets.json", "[{", "read are"),
         ("hosts", "http://me:pw@node:1\n", "no user or password"),
         ("hosts", "not a host\n", "not a URL"),
+        ("hosts", "node..cluster:8000\n", "not a URL"),
+        ("hosts", "n" * 64 + ":8000\n", "not a URL"),
         ("prometheus.yml", "scrape_configs: [7]\n", "no mapping"),
         (
             "bomb.yml",
