@@ -93,6 +93,7 @@ def on_probation(
     if alarm and touched:
         return (*_reverted(rules, state, view, probation, alarm), replace(outcome, good=False))
     if verdict is Judgement.BAD and gain is not None:
+        state = replace(state, good_moves=0)  # longer strides are earned anew
         return (*_reverted(rules, state, view, probation, f"realised gain {_words(gain)}"), outcome)
     if verdict is Judgement.WAIT:
         words = f"{probation.move.decision_id} is being judged for {view.now_s - probation.since_s:.0f} s"

@@ -77,6 +77,7 @@ class State:
     in_force_s: float | None = None
     """Since when the setting in force is."""
     good_moves: int = 0
+    """Since the last bad one."""
     alarm: str = ""
     """A shift of the model's learning after a move; a person's `resume` clears it."""
     wanted: Wanted | None = None

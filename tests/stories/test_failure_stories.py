@@ -376,19 +376,25 @@ def test_a_bad_move_is_reverted_once_and_rests() -> None:
     assert SPLIT in {f.knob for f in state.freezes}
 
 
-def bad_move_on_probation(*, syncing: bool = False, **since: Any) -> tuple[OddSize, Kept]:
+def bad_move_on_probation(*, syncing: bool = False, **since: Any) -> tuple[OddSize, Kept, State]:
     """The same until the move has arrived, then an hour inside a weight sync, or with this changed of the state."""
     plant, by = OddSize(), rules(WantsThree(), freeze_s=6 * HOUR)
     state, _ = driven(plant, 0.25, by)
     while state.probation is None:
         state, _ = driven(plant, 1.0 / 60.0, by, state)
     plant.syncing = syncing
-    _, kept = driven(plant, 1, by, replace(state, **since))
-    return plant, kept
+    state, kept = driven(plant, 1, by, replace(state, **since))
+    return plant, kept, state
+
+
+def test_longer_strides_are_earned_anew_after_a_bad_move() -> None:
+    plant, _, state = bad_move_on_probation(good_moves=3)
+    assert plant.setpoints == START
+    assert state.good_moves == 0
 
 
 def test_a_bad_move_is_not_taken_back_inside_a_weight_sync() -> None:
-    plant, kept = bad_move_on_probation(syncing=True)
+    plant, kept, _ = bad_move_on_probation(syncing=True)
     assert any("is reverted" in d.reason and "weight sync" in d.reason for d in kept.decisions)
     assert all(d.order is None for d in kept.decisions)
     assert plant.setpoints.gpus_trainer == 56
@@ -396,16 +402,16 @@ def test_a_bad_move_is_not_taken_back_inside_a_weight_sync() -> None:
 
 def test_a_pause_of_the_way_there_does_not_stop_the_way_back() -> None:
     """It does stop it where the way back itself is paused."""
-    plant, _ = bad_move_on_probation(pauses=(Pause(SPLIT, Direction.DOWN),))
+    plant, _, _ = bad_move_on_probation(pauses=(Pause(SPLIT, Direction.DOWN),))
     assert plant.setpoints == START
-    plant, kept = bad_move_on_probation(pauses=(Pause(SPLIT, Direction.UP),))
+    plant, kept, _ = bad_move_on_probation(pauses=(Pause(SPLIT, Direction.UP),))
     assert HoldCode.FROZEN in kept.codes()
     assert plant.setpoints.gpus_trainer == 56
 
 
 @pytest.mark.parametrize("mode", [ControlMode.OBSERVE, ControlMode.ADVISE])
 def test_whoever_takes_the_orders_away_while_a_move_is_judged_gets_none(mode: ControlMode) -> None:
-    plant, kept = bad_move_on_probation(mode=mode)
+    plant, kept, _ = bad_move_on_probation(mode=mode)
     assert any(f"{mode} gives no orders" in d.reason for d in kept.decisions)
     assert all(d.order is None for d in kept.decisions)
     assert plant.setpoints.gpus_trainer == 56
