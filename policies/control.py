@@ -263,6 +263,15 @@ class Outcome:
     predicted: Interval | None = None
     realised: Interval | None = None
 
+    @property
+    def verdict(self) -> str:
+        """In words: what is kept because its loss is not certain is not called good for that."""
+        if self.good is None:
+            return "undecided"
+        if not self.good:
+            return "bad"
+        return "good" if self.realised is not None and self.realised.low > 0.0 else "no clear loss"
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:

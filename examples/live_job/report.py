@@ -66,9 +66,9 @@ def _moves(journal: Path) -> Iterator[str]:
         )
         yield f"  at {at_s - entries[0].at_s:4.0f} s {ident}: {changes}"
         yield f"      {decision.reason}"
-        good = "not judged yet" if outcome is None else {True: "good", False: "bad", None: "undecided"}[outcome.good]
+        verdict = "not judged yet" if outcome is None else outcome.verdict
         realised = None if outcome is None else outcome.realised
-        yield f"      predicted {_in_words(decision.gain_frac)}, realised {_in_words(realised)}: {good}"
+        yield f"      predicted {_in_words(decision.gain_frac)}, realised {_in_words(realised)}: {verdict}"
     yield from _holds(entries)
 
 

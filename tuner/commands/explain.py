@@ -158,9 +158,8 @@ def _after(later: Sequence[Entry], root: str) -> Iterator[str]:
     for entry in later[1:]:
         decision, outcome = entry.decision, entry.decision.outcome
         if outcome is not None and _root(outcome.decision_id) == root:
-            verdict = {True: "good", False: "bad", None: "undecided"}[outcome.good]
             gains = f"predicted {_gain(outcome.predicted)}, realised {_gain(outcome.realised)}"
-            yield f"{moment(entry.at_s)}: judged {verdict}; {gains}"
+            yield f"{moment(entry.at_s)}: judged: {outcome.verdict}; {gains}"
             return
         stage = _stage(decision)
         mine = _root(decision.decision_id) == root or decision.reason.startswith(f"{root} is done")

@@ -5,6 +5,8 @@ from random import Random
 
 import pytest
 
+from policies.base import Interval
+from policies.control import Outcome
 from policies.moves import Move, path_of
 from policies.probation import Judgement, Probation, judged, realised_gain
 from policies.readings import Level, work
@@ -98,3 +100,18 @@ def test_a_move_before_the_first_step_is_judged_when_steps_come() -> None:
     assert verdict(nothing, nothing, long_after_s) is Judgement.WAIT
     assert verdict(nothing, steps_of(2.0, steps=2), long_after_s) is Judgement.UNSURE
     assert verdict(nothing, steps_of(2.0), long_after_s) is Judgement.UNSURE
+
+
+@pytest.mark.parametrize(
+    ("good", "realised", "verdict"),
+    [
+        (True, Interval(0.01, 0.1, 0.2), "good"),
+        (True, Interval(-0.6, -0.2, 0.7), "no clear loss"),
+        (False, Interval(-0.3, -0.2, -0.1), "bad"),
+        (None, None, "undecided"),
+    ],
+)
+def test_what_is_kept_for_want_of_proof_is_not_called_good(
+    good: bool | None, realised: Interval | None, verdict: str
+) -> None:
+    assert Outcome("d1", good, realised=realised).verdict == verdict

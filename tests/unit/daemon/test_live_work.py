@@ -75,7 +75,7 @@ def test_the_report_tells_each_move_with_what_it_promised_and_gave(run: Path) ->
     told = report.told(run)
     assert "24 ticks, 1 moves" in told
     assert "2 : 2 GPUs: +52.6% (+36.7%..+57.9%) by the model" in told
-    assert "predicted +78.6% (+36.7%..+93.9%), realised +16.8% (-40.2%..+128.1%): good" in told
+    assert "predicted +78.6% (+36.7%..+93.9%), realised +16.8% (-40.2%..+128.1%): no clear loss" in told
 
 
 def test_the_contest_finds_the_move_of_a_recorded_run_and_the_minute_after_it(run: Path) -> None:
