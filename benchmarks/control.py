@@ -2,12 +2,12 @@
 
 import gc
 import os
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 
+from benchmarks.measure import resident_mb
 from policies.controller import question_of, tick, view_of
 from policies.gate import GateLimits, confirm
 from policies.rules import Rules
@@ -37,7 +37,7 @@ def main() -> int:
         for what, ms in costs(times):
             print(f"{what:52} {24 * times:8} {ms:8.2f}", flush=True)
     ticks = MANY_TICKS if os.environ.get("BENCH_HUGE") == "1" else TICKS
-    print(f"peak memory after {ticks // 10:,} ticks and after {ticks:,}: {' and '.join(peaks(ticks))} MB")
+    print(f"memory after {ticks // 10:,} ticks and after {ticks:,}: {' and '.join(resident(ticks))} MB")
     return 0
 
 
@@ -99,8 +99,11 @@ def lengthened(seen: Observation, factor: float) -> Observation:
     return replace(seen, snapshot=replace(seen.snapshot, rows=rows))
 
 
-def peaks(ticks: int) -> list[str]:
-    """Peak memory after a tenth of the ticks and after all: the same, where a controller forgets as it should."""
+def resident(ticks: int) -> list[str]:
+    """Resident memory after a tenth of the ticks and after all: the same, where a controller forgets as it should.
+
+    What is resident, not its peak: the draws above have already taken more than any tick needs.
+    """
     rules, seen = scene(1)
     state, found = State(), list[str]()
     for k in range(ticks):
@@ -108,7 +111,7 @@ def peaks(ticks: int) -> list[str]:
         state, _ = tick(rules, state, seen, (), now_s)
         if k + 1 in (ticks // 10, ticks):
             gc.collect()
-            found.append(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f}")
+            found.append(f"{resident_mb():.0f}")
     return found
 
 

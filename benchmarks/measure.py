@@ -1,4 +1,4 @@
-"""Runs the command as a user would and takes its seconds and its own peak memory."""
+"""Runs the command as a user would and takes its seconds and its own peak memory; memory of this process."""
 
 import os
 import subprocess
@@ -50,3 +50,9 @@ def _feed(stdin: IO[bytes], chunks: Iterable[bytes]) -> None:
         stdin.close()
     except BrokenPipeError:
         return  # it ended early; its exit code and words tell why
+
+
+def resident_mb() -> float:
+    """Resident memory of this process (Linux)."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

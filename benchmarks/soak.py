@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import resident_mb
 from policies.control import ControlMode
 from simulators.clock import VirtualClock
 from tests.servers import Asked, serving
@@ -103,11 +104,6 @@ class Job:
 def targets(url: str, hour: int) -> str:
     """The hosts: each hour one engine goes and another comes."""
     return "".join(f"{url}/engine/{hour + place}\n" for place in range(ENGINES)) + f"{url}/trainer\n"
-
-
-def resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 1e6
 
 
 def soak(days: float, folder: Path, told: Callable[[dict[str, float]], None]) -> list[dict[str, float]]:
