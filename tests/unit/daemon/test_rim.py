@@ -6,7 +6,8 @@ import re
 import signal
 import threading
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -165,21 +166,28 @@ def test_a_log_tells_a_hold_that_goes_on_once_and_every_order_once(tmp_path: Pat
     assert len(lines) < len(entries) / 2
 
 
+@contextmanager
+def handled(number: signal.Signals, how: signal.Handlers) -> Iterator[None]:
+    """With a signal handled so, whatever the tests were started under (nohup turns one off)."""
+    before = signal.signal(number, how)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_asks_for_one_last_tick(number: signal.Signals) -> None:
     """A terminal that closes, or a reload by kill -HUP, parks a move under way as any end does."""
     inbox = People()
-    with stopping(inbox, WallClock()) as seen:
+    with handled(number, signal.SIG_DFL), stopping(inbox, WallClock()) as seen:
         os.kill(os.getpid(), number)
     assert seen == [number]
     assert [command.kind for command in inbox.drain()] == [CommandKind.STOP]
 
 
 def test_what_nohup_turned_off_stays_off() -> None:
-    before, inbox = signal.signal(signal.SIGHUP, signal.SIG_IGN), People()
-    try:
-        with stopping(inbox, WallClock()):
-            os.kill(os.getpid(), signal.SIGHUP)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    inbox = People()
+    with handled(signal.SIGHUP, signal.SIG_IGN), stopping(inbox, WallClock()):
+        os.kill(os.getpid(), signal.SIGHUP)
     assert inbox.drain() == ()
