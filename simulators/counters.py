@@ -93,14 +93,15 @@ class Counters:
         return {cause: getattr(self, cause) for cause in CAUSES}
 
 
+HISTOGRAMS = tuple(part.name for part in fields(Counters) if isinstance(part.default, tuple))
+SUMS = tuple(part.name for part in fields(Counters) if part.name not in HISTOGRAMS)
+
+
 def _combined(a: Counters, b: Counters, sign: int) -> Counters:
-    values: dict[str, Any] = {}
-    for part in fields(Counters):
-        left, right = getattr(a, part.name), getattr(b, part.name)
-        if isinstance(left, tuple):
-            values[part.name] = tuple(x + sign * y for x, y in zip_longest(left, right, fillvalue=0))
-        else:
-            values[part.name] = left + sign * right
+    values: dict[str, Any] = {name: getattr(a, name) + sign * getattr(b, name) for name in SUMS}
+    for name in HISTOGRAMS:
+        both = zip_longest(getattr(a, name), getattr(b, name), fillvalue=0)
+        values[name] = tuple([x + sign * y for x, y in both])
     return Counters(**values)
 
 

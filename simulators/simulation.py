@@ -1,6 +1,7 @@
 """A job as a running simulation: it goes on, is changed, is asked for its counters, and says why it stands still."""
 
 from dataclasses import fields
+from functools import cache
 from math import inf
 from typing import Any
 
@@ -46,16 +47,13 @@ class Simulation:
         self._state = engine().changed(self._state, self._parameters)
 
     def counters(self) -> Counters:
-        module, state = engine(), self._state
-        values: dict[str, Any] = {}
-        for part in fields(Counters):
-            if part.name in module.N._fields:
-                values[part.name] = int(state.n[module.N._fields.index(part.name)])
-            elif part.name in module.X._fields:
-                values[part.name] = float(state.x[module.X._fields.index(part.name)])
+        whole, real = self._state.n.tolist(), self._state.x.tolist()
+        counted, summed = _places()
+        values: dict[str, Any] = {name: whole[place] for name, place in counted}
+        values |= {name: real[place] for name, place in summed}
         values["now_s"] = self.now_s
-        values["staleness"] = tuple(_trimmed(state.staleness))
-        values["latency"] = tuple(_trimmed(state.latency))
+        values["staleness"] = tuple(_trimmed(self._state.staleness))
+        values["latency"] = tuple(_trimmed(self._state.latency))
         return Counters(**values)
 
     def gauges(self) -> Gauges:
@@ -74,6 +72,15 @@ class Simulation:
     def broken_laws(self) -> tuple[str, ...]:
         """Laws that this run violates: always none, or the engine is wrong."""
         return _broken_flow(self.counters(), self.gauges()) + _broken_plug(self._parameters, self._state)
+
+
+@cache
+def _places() -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
+    """Where the engine keeps each counter: (name, place) of the whole ones and of the real ones."""
+    whole, real = engine().N._fields, engine().X._fields
+    names = [part.name for part in fields(Counters)]
+    counted = tuple((name, whole.index(name)) for name in names if name in whole)
+    return counted, tuple((name, real.index(name)) for name in names if name in real and name not in whole)
 
 
 def _trimmed(histogram: Any) -> list[int]:
