@@ -16,7 +16,8 @@ from tuner.studies.samplers import quiet
 from tuner.studies.storage import DONE, Chooser, Ledger
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'equipoise[tune]')")
-TRIALS = 40
+TRIALS = 400
+"""So many that the study outlasts several looks at it, however short a trial is."""
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_a_node_that_is_lost_and_one_that_comes_cost_no_trial(cluster: Any, tmp_
     def tell(ledger: Ledger) -> None:
         if len(ledger.trials(*DONE)) < 4 or done:
             return
-        done.append("lost")  # both at once: trials are short, and the study could be over before a second look
+        done.append("lost")  # both at once: the study could be over before a second look
         cluster.remove_node(doomed, allow_graceful=False)
         cluster.add_node(num_cpus=1)
         done.append("came")
