@@ -95,6 +95,7 @@ class Counters:
 
 HISTOGRAMS = tuple(part.name for part in fields(Counters) if isinstance(part.default, tuple))
 SUMS = tuple(part.name for part in fields(Counters) if part.name not in HISTOGRAMS)
+"""Counters by kind, looked up once: windows are taken several times in each look of the gate."""
 
 
 def _combined(a: Counters, b: Counters, sign: int) -> Counters:

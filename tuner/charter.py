@@ -84,13 +84,17 @@ def policy_named(name: str, parameters: Iterable[tuple[str, float]] = ()) -> Pol
 
 def _parameter(law: Any, key: str, value: float) -> float | int:
     """The value as the law wants it: a number of GPUs is whole. A job file has one type of number for all."""
-    known = {f.name: get_type_hints(type(law)).get(f.name) for f in fields(law) if f.init}
+    known = [f.name for f in fields(law) if f.init]
     if key not in known:
         raise ValueError(f"has no parameter {key!r}; it has {', '.join(known) or 'none'}")
-    kinds = get_args(known[key]) or (known[key],)
+    try:
+        hint = get_type_hints(type(law)).get(key)
+    except NameError:  # a stranger's law, with a type that only its type checker imports
+        return value
+    kinds = get_args(hint) or (hint,)
     if int not in kinds or float in kinds:
         return value
-    if value != int(value):
+    if not float(value).is_integer():
         raise ValueError(f"{key}={value:g} must be a whole number")
     return int(value)
 
