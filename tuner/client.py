@@ -67,6 +67,8 @@ class Daemon:
             raise self._refused(error, request.get_method()) from None
         except (URLError, OSError, http.client.HTTPException) as error:
             why = getattr(error, "reason", None) or error
+            if not isinstance(why, (str, OSError)):  # somebody is there and speaks something else, as sshd does
+                raise self._stranger("no HTTP") from None
             raise SourceError(
                 f"{self.url}: no daemon answers ({why}); is `equipoise run` up, and on this port?"
             ) from None

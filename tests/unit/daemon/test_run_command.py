@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import ClassVar
 
 import pytest
@@ -241,6 +242,7 @@ class Stranger(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))  # closed on what was not read, a socket resets
         self.do_GET()
 
     def log_message(self, *told: object) -> None:
@@ -269,6 +271,24 @@ def test_another_server_is_not_taken_for_a_daemon(equipoise: Command, folder: Pa
     for done in asked:
         assert (done.code, done.out) == (3, "")
         assert f"{url}: what answers there is no daemon of ours" in done.err
+
+
+class Banner(StreamRequestHandler):
+    """What speaks first and not HTTP, as sshd and databases do."""
+
+    def handle(self) -> None:
+        while self.rfile.readline().strip():
+            pass
+        self.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+
+def test_what_speaks_no_http_is_not_taken_for_a_daemon_that_is_down(equipoise: Command, folder: Path) -> None:
+    with ThreadingTCPServer(("127.0.0.1", 0), Banner) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = equipoise("status", "--url", f"http://127.0.0.1:{server.server_address[1]}")
+        server.shutdown()
+    assert (done.code, done.out) == (3, "")
+    assert "no daemon of ours (no HTTP); check the port" in done.err
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "http://127.0.0.1:nine", "http://h:0"])
