@@ -100,14 +100,7 @@ def _counts(job: Job) -> Counts:
     limit = engines * slots if knobs.max_in_flight is None else knobs.max_in_flight
     for field, value in (("engine.slots", slots), ("setpoints.max_in_flight", limit), ("lockstep", engine.lockstep)):
         at_least(field, value, 1)
-    if limit > MOST_HELD and knobs.max_in_flight is None:
-        why = f"{engines:,} engines hold {limit:,} rollouts, and a simulation up to {MOST_HELD:,}: lower one of them"
-        raise refused("stations.engine.slots", slots, why)
-    for field, value in (("setpoints.max_in_flight", limit), ("setpoints.batch_rollouts", batch * size)):
-        if value > MOST_HELD:
-            raise refused(field, value, f"a simulation holds up to {MOST_HELD:,} rollouts")
-    if engines * slots > MOST_PLACES:
-        raise refused("engine.slots", slots, f"a simulation holds up to {MOST_PLACES:,} of them in all engines")
+    _not_too_many(knobs, engines, slots, batch * size)
     ratio = at_least("setpoints.oversampling_ratio", knobs.oversampling_ratio or 1.0, 1.0)
     rounds = round(ratio * batch) if ratio > 1.0 and stations.group_wise_oversampling else 0
     started = size if stations.group_wise_oversampling else max(size, round(ratio * size))
@@ -152,6 +145,19 @@ def _counts(job: Job) -> Counts:
         validation_interval=knobs.validation_interval or NEVER,
         checkpoint_interval=knobs.checkpoint_interval or NEVER,
     )
+
+
+def _not_too_many(knobs: Setpoints, engines: int, slots: int, batch_rollouts: int) -> None:
+    """Refuses what the arrays of a simulation do not hold."""
+    held = engines * slots
+    if knobs.max_in_flight is None and held > MOST_HELD:
+        why = f"{engines:,} engines hold {held:,} rollouts, and a simulation up to {MOST_HELD:,}: lower one of them"
+        raise refused("stations.engine.slots", slots, why)
+    for field, value in (("max_in_flight", knobs.max_in_flight), ("batch_rollouts", batch_rollouts)):
+        if value is not None and value > MOST_HELD:
+            raise refused(f"setpoints.{field}", value, f"a simulation holds up to {MOST_HELD:,} rollouts")
+    if held > MOST_PLACES:
+        raise refused("engine.slots", slots, f"a simulation holds up to {MOST_PLACES:,} of them in all engines")
 
 
 def _pool_engines(knobs: Setpoints, gpus_per_engine: int) -> int:

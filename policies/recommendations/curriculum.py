@@ -44,23 +44,24 @@ def curriculum(case: Case) -> Iterator[Ranked]:
         Recommendation("curriculum_filter", Direction.ON, None, way, "", told, reason, risks, data_changing=True),
         answer,
     )
-    if usable is None and low is not None:
-        size = case.setpoints.group_size or case.get("group_size_seen")
-        yield Ranked(
-            0.2 * gain.mean,
-            Recommendation(
-                "group_size",
-                Direction.UP,
-                size,
-                2.0 * size if size else None,
-                "rollouts",
-                at_most(1.0),
-                f"With rare {'failures' if easy else 'successes'} a larger group is likelier to hold one: the usable "
-                "share grows with its size.",
-                ("each prompt costs more",),
-                data_changing=True,
-            ),
-        )
+    if usable is None:
+        yield Ranked(0.2 * gain.mean, _larger_groups(case, "failures" if easy else "successes"))
+
+
+def _larger_groups(case: Case, rare: str) -> Recommendation:
+    size = case.setpoints.group_size or case.get("group_size_seen")
+    reason = f"With rare {rare} a larger group is likelier to hold one: the usable share grows with its size."
+    return Recommendation(
+        "group_size",
+        Direction.UP,
+        size,
+        2.0 * size if size else None,
+        "rollouts",
+        at_most(1.0),
+        reason,
+        ("each prompt costs more",),
+        data_changing=True,
+    )
 
 
 def useful_frac(case: Case) -> float | None:

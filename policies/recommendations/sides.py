@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from policies.base import Direction, Interval, Recommendation, SplitCurve, Verdict
+from policies.base import Direction, Interval, Recommendation, SplitCurve, SplitPoint, Verdict
 from policies.prospects import gain_of
 from policies.recommendations.case import GAIN_MIN, UNTOLD, Case, Ranked, at_most, below, freed, ranked
 from simulators.plant import Mode, TrainerResize
@@ -134,57 +134,59 @@ def _split(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:
     if curve is None:
         yield from _direction_only(case)
         return
-    if curve.proposed_gpus_trainer is None:
-        return
     now, then = curve.current_gpus_trainer, curve.proposed_gpus_trainer
-    point = next(p for p in curve.points if p.gpus_trainer == then)
-    today = next(p for p in curve.points if p.gpus_trainer == now)
-    x = point.throughput
+    if then is None:
+        return
+    points = {p.gpus_trainer: p for p in curve.points}
+    today, proposed = points[now], points[then]
+    x = proposed.throughput
     gain = Interval(x.low - 1.0, x.mean - 1.0, x.high - 1.0)
     if gain.mean < GAIN_MIN or (not case.generator_side and then < now):
         return
-    unproven = case.get("generator_idle_frac") is None and then > now
+    answer = case.prospects.answer(gpus_trainer=then, gpus_generator=proposed.gpus_generator)
+    yield ranked(_resized(case, today, proposed, gain, _why_split(case, curve, today, proposed)), answer)
+
+
+def _why_split(case: Case, curve: SplitCurve, today: SplitPoint, proposed: SplitPoint) -> str:
+    now, then = today.gpus_trainer, proposed.gpus_trainer
     reason = (
-        f"{then} trainer and {point.gpus_generator} generator GPUs instead of {now} and "
-        f"{today.gpus_generator}, if each side scales between the square root of its GPUs and linearly. An upper "
-        "bound, since batches vary."
+        f"{then} trainer and {proposed.gpus_generator} generator GPUs instead of {now} and {today.gpus_generator}, if "
+        "each side scales between the square root of its GPUs and linearly. An upper bound, since batches vary."
     )
+    if case.get("generator_idle_frac") is None and then > now:
+        return f"{reason} What the generator could do is not logged: one small step, then measure."
     further = max((p for p in curve.points if p.legal), key=lambda p: p.throughput.mean)
-    if unproven:
-        reason += " What the generator could do is not logged: one small step, then measure."
-    elif abs(further.gpus_trainer - now) > abs(then - now):
-        reason += (
-            f" A first step, then measure: {further.gpus_trainer} and {further.gpus_generator} might bring more, but "
-            "would rest on how each side scales that far."
-        )
-    risks = ["a restart from checkpoint"]
-    if then < now and case.topology.trainer_gpus_min is None:
-        risks.append(f"the trainer must fit on {then} GPUs: its memory floor is not known")
-    if point.note:
-        risks.append(f"{point.note}: legal only where the framework does not demand it")
-    knob, current, proposed = (
-        ("gpus_trainer", now, then)
-        if then > now
-        else (
-            "gpus_generator",
-            today.gpus_generator,
-            point.gpus_generator,
-        )
+    if abs(further.gpus_trainer - now) <= abs(then - now):
+        return reason
+    return (
+        f"{reason} A first step, then measure: {further.gpus_trainer} and {further.gpus_generator} might bring more, "
+        "but would rest on how each side scales that far."
     )
-    yield ranked(
-        Recommendation(
-            knob,
-            Direction.UP,
-            float(current),
-            float(proposed),
-            "GPUs",
-            gain,
-            reason,
-            tuple(risks),
-            cost_s=case.topology.restart_s,
-            cost_note="" if case.topology.restart_s else "restart time not known",
-        ),
-        case.prospects.answer(gpus_trainer=then, gpus_generator=point.gpus_generator),
+
+
+def _resized(case: Case, today: SplitPoint, proposed: SplitPoint, gain: Interval, reason: str) -> Recommendation:
+    """Named by the side that grows."""
+    then, restart_s = proposed.gpus_trainer, case.topology.restart_s
+    risks = ["a restart from checkpoint"]
+    if then < today.gpus_trainer and case.topology.trainer_gpus_min is None:
+        risks.append(f"the trainer must fit on {then} GPUs: its memory floor is not known")
+    if proposed.note:
+        risks.append(f"{proposed.note}: legal only where the framework does not demand it")
+    if then > today.gpus_trainer:
+        knob, current, wanted = "gpus_trainer", today.gpus_trainer, then
+    else:
+        knob, current, wanted = "gpus_generator", today.gpus_generator, proposed.gpus_generator
+    return Recommendation(
+        knob,
+        Direction.UP,
+        float(current),
+        float(wanted),
+        "GPUs",
+        gain,
+        reason,
+        tuple(risks),
+        cost_s=restart_s,
+        cost_note="" if restart_s else "restart time not known",
     )
 
 

@@ -15,20 +15,18 @@ def _of(config: Mapping[str, object], key: str) -> tuple[str, ...]:
 
 
 def facts_of(seen: Observed) -> tuple[Topology, Setpoints]:
+    return _topology(seen), _setpoints(seen.config)
+
+
+def _topology(seen: Observed) -> Topology:
     config = seen.config
     trainer, generator = _trainer_gpus(config), _generator_gpus(config)
-    per_engine = _gpus_per_engine(config)
-    group = positive(config, *_of(config, "group_size"), *_of(config, "rollouts_per_example"))
-    batch = positive(config, *_of(config, "batch_size"))
-    oversampling = real(config, *_of(config, "oversampling_factor"))
-    engines = generator // per_engine if generator and per_engine and generator >= per_engine else None
-    inflight = _max_in_flight(config, batch, group, oversampling)
     self_tuned = any("concurrency." in key for key in config) or "concurrency/max_inflight" in seen.keys
-    topology = Topology(
+    return Topology(
         framework="prime-rl",
         mode=Mode.OVERLAPPED if seen.keys or config else Mode.UNKNOWN,
         gpus_total=trainer + generator if trainer and generator else None,
-        gpus_per_engine=per_engine,
+        gpus_per_engine=_gpus_per_engine(config),
         trainer_gpu_step=positive(config, "trainer.model.cp"),
         trainer_resize=TrainerResize.OK if config else None,
         max_response_tokens=positive(
@@ -40,14 +38,22 @@ def facts_of(seen: Observed) -> tuple[Topology, Setpoints]:
         updates_per_step=1,
         self_tuned=("max_in_flight",) if self_tuned else (),
     )
-    setpoints = Setpoints(
-        gpus_trainer=trainer,
+
+
+def _setpoints(config: Mapping[str, object]) -> Setpoints:
+    generator, per_engine = _generator_gpus(config), _gpus_per_engine(config)
+    engines = generator // per_engine if generator and per_engine and generator >= per_engine else None
+    group = positive(config, *_of(config, "group_size"), *_of(config, "rollouts_per_example"))
+    batch = positive(config, *_of(config, "batch_size"))
+    oversampling = real(config, *_of(config, "oversampling_factor"))
+    return Setpoints(
+        gpus_trainer=_trainer_gpus(config),
         gpus_generator=generator,
         gpus_prefill=times(engines, _role_gpus(config, "prefill")),
         gpus_decode=times(engines, _role_gpus(config, "decode")),
         engines=engines,
         oversampling_ratio=oversampling if oversampling is not None and oversampling >= 1.0 else None,
-        max_in_flight=inflight,
+        max_in_flight=_max_in_flight(config, batch, group, oversampling),
         staleness_bound=_staleness_bound(config),
         sync_interval=1,
         group_size=group,
@@ -58,7 +64,6 @@ def facts_of(seen: Observed) -> tuple[Topology, Setpoints]:
         checkpoint_interval=positive(config, "ckpt.interval", "trainer.ckpt.interval", *_of(config, "ckpt.interval")),
         validation_interval=positive(config, *_of(config, "eval.interval")),
     )
-    return topology, setpoints
 
 
 def _trainer_gpus(config: Mapping[str, object]) -> int | None:

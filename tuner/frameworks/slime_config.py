@@ -37,31 +37,37 @@ def _fully_async(seen: Observed) -> bool:
 
 
 def facts_of(seen: Observed) -> tuple[Topology, Setpoints]:
-    config, mode = seen.config, mode_of(seen)
-    trainer = times(positive(config, "actor_num_nodes"), positive(config, "actor_num_gpus_per_node"))
-    colocated = truth(config, "colocate")
-    generator = trainer if colocated and trainer else positive(config, "rollout_num_gpus")
-    per_engine = positive(config, "rollout_num_gpus_per_engine")
-    engines = generator // per_engine if generator and per_engine and generator >= per_engine else None
-    total = trainer if colocated else (trainer + generator if trainer and generator else None)
-    group, prompts = positive(config, "n_samples_per_prompt"), positive(config, "rollout_batch_size")
-    rollouts, update = times(prompts, group), positive(config, "global_batch_size")
+    mode = mode_of(seen)
+    return _topology(seen.config, mode), _setpoints(seen, mode)
+
+
+def _topology(config: Mapping[str, object], mode: Mode) -> Topology:
+    trainer, generator = _trainer_gpus(config), _generator_gpus(config)
+    apart = trainer + generator if trainer and generator else None
+    rollouts, update = _batch_rollouts(config), positive(config, "global_batch_size")
     updates = positive(config, "num_steps_per_rollout")
-    asked, interval = positive(config, "over_sampling_batch_size"), positive(config, "update_weights_interval")
-    topology = Topology(
+    return Topology(
         framework="slime",
         mode=mode,
-        gpus_total=total,
-        gpus_per_engine=per_engine,
+        gpus_total=trainer if truth(config, "colocate") else apart,
+        gpus_per_engine=positive(config, "rollout_num_gpus_per_engine"),
         trainer_gpu_step=_model_parallel(config),
         batch_must_divide=True,
         trainer_resize=TrainerResize.OK if config else None,
         max_response_tokens=positive(config, "rollout_max_response_len"),
         updates_per_step=updates or (max(1, rollouts // update) if rollouts and update else None),
     )
-    split = not colocated
-    return topology, Setpoints(
-        gpus_trainer=trainer if split else None,
+
+
+def _setpoints(seen: Observed, mode: Mode) -> Setpoints:
+    config = seen.config
+    generator, per_engine = _generator_gpus(config), positive(config, "rollout_num_gpus_per_engine")
+    engines = generator // per_engine if generator and per_engine and generator >= per_engine else None
+    group, prompts = positive(config, "n_samples_per_prompt"), positive(config, "rollout_batch_size")
+    asked, interval = positive(config, "over_sampling_batch_size"), positive(config, "update_weights_interval")
+    split = not truth(config, "colocate")
+    return Setpoints(
+        gpus_trainer=_trainer_gpus(config) if split else None,
         gpus_generator=generator if split else None,
         engines=engines,
         max_in_flight=times(_cap_per_engine(seen, group), engines),
@@ -71,13 +77,27 @@ def facts_of(seen: Observed) -> tuple[Topology, Setpoints]:
         sync_interval=interval,
         overlap=None if mode is Mode.UNKNOWN else mode is Mode.OVERLAPPED,
         group_size=group,
-        batch_rollouts=rollouts,
+        batch_rollouts=_batch_rollouts(config),
         partial_rollout=truth(config, "partial_rollout"),
         filter_zero_adv=_filters(config),
         packing=truth(config, "use_dynamic_batch_size"),
         checkpoint_interval=positive(config, "save_interval"),
         validation_interval=positive(config, "eval_interval"),
     )
+
+
+def _trainer_gpus(config: Mapping[str, object]) -> int | None:
+    return times(positive(config, "actor_num_nodes"), positive(config, "actor_num_gpus_per_node"))
+
+
+def _generator_gpus(config: Mapping[str, object]) -> int | None:
+    """Colocated engines live on the trainer's GPUs, whatever else is stated."""
+    trainer = _trainer_gpus(config) if truth(config, "colocate") else None
+    return trainer or positive(config, "rollout_num_gpus")
+
+
+def _batch_rollouts(config: Mapping[str, object]) -> int | None:
+    return times(positive(config, "rollout_batch_size"), positive(config, "n_samples_per_prompt"))
 
 
 def _bound(mode: Mode, interval: int | None) -> float | None:

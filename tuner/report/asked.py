@@ -18,26 +18,32 @@ LABEL = 9
 
 def build(reply: Reply | None, settings: Mapping[str, Value], why_not: str) -> whatif.Asked:
     """The JSON answer; every number finite or null."""
-    if reply is None:
-        return whatif.Asked(
-            schema_version=1,
-            product_version=VERSION,
-            settings=dict(settings),
-            headline=f"The model cannot be calibrated on this data: {why_not}.",
-            calibrated=False,
-            now=None,
-            then=None,
-            gain_frac=None,
-            limits=[],
-            illegal=[],
-            stopped=None,
-            parameters=[],
-            unidentified=[],
-            assumed=[],
-            weak=[],
-            simulated=None,
-            residuals=[],
-        )
+    return _unanswered(settings, why_not) if reply is None else _answered(reply)
+
+
+def _unanswered(settings: Mapping[str, Value], why_not: str) -> whatif.Asked:
+    return whatif.Asked(
+        schema_version=1,
+        product_version=VERSION,
+        settings=dict(settings),
+        headline=f"The model cannot be calibrated on this data: {why_not}.",
+        calibrated=False,
+        now=None,
+        then=None,
+        gain_frac=None,
+        limits=[],
+        illegal=[],
+        stopped=None,
+        parameters=[],
+        unidentified=[],
+        assumed=[],
+        weak=[],
+        simulated=None,
+        residuals=[],
+    )
+
+
+def _answered(reply: Reply) -> whatif.Asked:
     gain = reply.gain_frac
     return whatif.Asked(
         schema_version=1,
