@@ -4,72 +4,22 @@ Each story names where it happened (issues of Dynamo, KEDA, llm-d, Ray, Flink, K
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from policies.base import Direction, Interval
-from policies.control import Action, Capability, ControlMode, Decision, HoldCode, Policy, Proposal, View
-from policies.guardrails.case import Pause
+from policies.control import Action, Capability, HoldCode, Policy
 from policies.laws.rate_balance import RateBalance
 from policies.laws.threshold import Threshold
-from policies.rules import Foreign, Rules
+from policies.rules import Foreign
 from policies.settings import SPLIT, with_trainer
-from policies.state import State
-from simulators.clock import VirtualClock
-from simulators.plant import Bounds, Observation, Plant, Receipt, Setpoints
+from simulators.plant import Bounds, Observation, Receipt, Setpoints
 from simulators.signals import SIGNALS
 from simulators.snapshot import Row, Signal, Snapshot
 from tests.plants import START, TOPOLOGY, FluidPlant
-from tuner.journal import Entry
-from tuner.loop import NoInbox, Parts, run
-
-HOUR = 3600.0
-CAPABILITIES = (Capability(SPLIT, actuation_s=60.0, cost_s=60.0), Capability("max_in_flight"))
-
-
-@dataclass
-class Kept:
-    """A ledger in memory."""
-
-    entries: list[Entry] = field(default_factory=list)
-
-    def commit(self, entry: Entry) -> int:
-        self.entries.append(entry)
-        return len(self.entries)
-
-    def answer(self, tick_id: int, receipt: Receipt) -> None:
-        self.entries[tick_id - 1] = replace(self.entries[tick_id - 1], receipt=receipt)
-
-    @property
-    def decisions(self) -> list[Decision]:
-        return [e.decision for e in self.entries]
-
-    @property
-    def moves(self) -> set[str]:
-        """Moves that were begun."""
-        return {d.decision_id.split(".")[0] for d in self.decisions if d.action is Action.APPLY}
-
-    def codes(self, since_s: float = 0.0) -> set[HoldCode | None]:
-        return {d.code for d in self.decisions if d.at_s >= since_s}
-
-
-def rules(policy: Policy | None = None, **changes: Any) -> Rules:
-    base = Rules(policy or RateBalance(), TOPOLOGY, capabilities=CAPABILITIES, gate=None, earn_auto=False)
-    return replace(base, **changes)
-
-
-def driven(
-    plant: Plant, hours: float, by: Rules | None = None, state: State | None = None, period_s: float = 30.0
-) -> tuple[State, Kept]:
-    """The plant under automatic control for so long."""
-    kept = Kept()
-    start = state or State(mode=ControlMode.AUTO)
-    clock = VirtualClock(start.at_s or 0.0)
-    parts = Parts(plant, by or rules(), clock, kept, NoInbox(), period_s)
-    return run(parts, start, (start.at_s or 0.0) + hours * HOUR), kept
+from tests.stories.driving import HOUR, WantsThree, driven, rules
 
 
 @dataclass
@@ -321,14 +271,6 @@ def test_13_a_node_that_is_lost_is_adopted_and_the_controller_goes_on() -> None:
     assert max(plant.totals) <= 256
 
 
-@dataclass(frozen=True)
-class WantsThree:
-    """Wants three steps, for a gain of 9 %."""
-
-    def decide(self, view: View) -> Proposal:
-        return Proposal(with_trainer(view.in_force, TOPOLOGY, 40), "three steps", Interval(0.06, 0.09, 0.12))
-
-
 def test_14_a_move_is_judged_by_what_was_asked_not_by_what_was_done() -> None:
     """One step of three is predicted a third of the gain."""
     _, kept = driven(FluidPlant(), 0.3, rules(WantsThree()))
@@ -354,64 +296,3 @@ def test_16_the_measured_time_of_a_change_includes_the_time_nobody_looked() -> N
     plant = FluidPlant(actuation_s=200.0)
     state, _ = driven(plant, 1)
     assert state.actuation_s[SPLIT] == pytest.approx(400.0, abs=90.0)
-
-
-@dataclass
-class OddSize(FluidPlant):
-    """A trainer that is half as fast on any number of GPUs but 64: no model of ours knows."""
-
-    def observe(self, now_s: float) -> Observation:
-        self.trainer_factor = lambda t: 1.0 if self.setpoints.gpus_trainer == 64 else 0.5
-        return super().observe(now_s)
-
-
-def test_a_bad_move_is_reverted_once_and_rests() -> None:
-    """The law is wrong about this job: what it promises is a loss."""
-    plant = OddSize()
-    state, kept = driven(plant, 3, rules(WantsThree(), freeze_s=6 * HOUR))
-    assert plant.setpoints == START
-    assert sum("is reverted" in d.reason for d in kept.decisions) == 1
-    assert [d.outcome.good for d in kept.decisions if d.outcome is not None] == [False]
-    assert len(kept.moves) == 1
-    assert SPLIT in {f.knob for f in state.freezes}
-
-
-def bad_move_on_probation(*, syncing: bool = False, **since: Any) -> tuple[OddSize, Kept, State]:
-    """The same until the move has arrived, then an hour inside a weight sync, or with this changed of the state."""
-    plant, by = OddSize(), rules(WantsThree(), freeze_s=6 * HOUR)
-    state, _ = driven(plant, 0.25, by)
-    while state.probation is None:
-        state, _ = driven(plant, 1.0 / 60.0, by, state)
-    plant.syncing = syncing
-    state, kept = driven(plant, 1, by, replace(state, **since))
-    return plant, kept, state
-
-
-def test_longer_strides_are_earned_anew_after_a_bad_move() -> None:
-    plant, _, state = bad_move_on_probation(good_moves=3)
-    assert plant.setpoints == START
-    assert state.good_moves == 0
-
-
-def test_a_bad_move_is_not_taken_back_inside_a_weight_sync() -> None:
-    plant, kept, _ = bad_move_on_probation(syncing=True)
-    assert any("is reverted" in d.reason and "weight sync" in d.reason for d in kept.decisions)
-    assert all(d.order is None for d in kept.decisions)
-    assert plant.setpoints.gpus_trainer == 56
-
-
-def test_a_pause_of_the_way_there_does_not_stop_the_way_back() -> None:
-    """It does stop it where the way back itself is paused."""
-    plant, _, _ = bad_move_on_probation(pauses=(Pause(SPLIT, Direction.DOWN),))
-    assert plant.setpoints == START
-    plant, kept, _ = bad_move_on_probation(pauses=(Pause(SPLIT, Direction.UP),))
-    assert HoldCode.FROZEN in kept.codes()
-    assert plant.setpoints.gpus_trainer == 56
-
-
-@pytest.mark.parametrize("mode", [ControlMode.OBSERVE, ControlMode.ADVISE])
-def test_whoever_takes_the_orders_away_while_a_move_is_judged_gets_none(mode: ControlMode) -> None:
-    plant, kept, _ = bad_move_on_probation(mode=mode)
-    assert any(f"{mode} gives no orders" in d.reason for d in kept.decisions)
-    assert all(d.order is None for d in kept.decisions)
-    assert plant.setpoints.gpus_trainer == 56

@@ -15,7 +15,7 @@ from simulators.pipeline import SimulatedPlant
 from simulators.plant import Plant
 from simulators.recorded import RecordedPlant
 from simulators.scenario import Horizon
-from tests.stories.test_failure_stories import Kept
+from tests.stories.driving import Kept
 from tuner.journal import encoded_decision
 from tuner.loop import NoInbox, Parts, replayed, run
 from tuner.scenario_files import load
