@@ -20,9 +20,9 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from examples.live_job.live import MODEL, await_steps, job_file, say
+from examples.live_job.live import MODEL, await_steps, exit_code, job_file, say, stay
 from examples.live_job.report import rate, steps_of
-from examples.live_job.stage import HERE, MissingError, Settings, Stage, staged
+from examples.live_job.stage import HERE, Settings, Stage, staged
 from policies.modelling import NominalModeller
 from simulators.plant import Observation, Setpoints
 from simulators.scenario import job_at
@@ -115,7 +115,7 @@ def measured(
                     seen = list(_watched(plant, options.first_s))[-1]
                 predictions = predicted(file, settings, seen, rate(steps_of(folder)[began + SETTLE_STEPS :]))
             else:
-                time.sleep(options.visit_s)
+                stay({"the job": job}, options.visit_s, stage.folder)
             steps = steps_of(folder)[began + SETTLE_STEPS :]
             found[settings].append(rate(steps))
             say(f"visit {visit + 1}, {settings}: {found[settings][-1]:.2f} rollouts/s over {len(steps)} steps")
@@ -171,6 +171,14 @@ def table(rows: Sequence[Compared]) -> str:
     return "\n".join(lines)
 
 
+def played(options: argparse.Namespace) -> int:
+    with staged(options.folder, options.venv) as stage:
+        stage.demand()
+        found, told = measured(stage, options)
+    print(table([Compared(s, tuple(rates), told.get(s)) for s, rates in found.items()]))
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.live_job.calibrate", description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -180,16 +188,7 @@ def main() -> int:
     parser.add_argument("--first-s", type=float, default=120.0, help="of the visit that the model sees")
     parser.add_argument("--at", type=float, default=0.5, help="how far the mix of prompts has drifted, 0 to 1")
     options = parser.parse_args()
-    try:
-        with staged(options.folder, options.venv) as stage:
-            stage.demand()
-            found, told = measured(stage, options)
-    except MissingError as missing:
-        say(f"missing: {missing.what}")
-        say(f"remedy:  {missing.remedy}")
-        return 3
-    print(table([Compared(s, tuple(rates), told.get(s)) for s, rates in found.items()]))
-    return 0
+    return exit_code(lambda: played(options))
 
 
 if __name__ == "__main__":

@@ -4,24 +4,30 @@ Each is a run of its own, with fresh weights, on the same engines. Useful: train
 rewards differ) per second over the whole run, its first step left out. Results are kept; a second call goes on.
 What a move gave is told beside the static run that stayed: the same minute of the same drift, of the same round.
 
-usage: python -m examples.live_job.contest FOLDER [--venv VENV] [--minutes 4] [--rounds 1] [--in-flight 16]
+Of several limits in flight the controller may choose too; of one it only proposes others.
+
+usage: python -m examples.live_job.contest FOLDER [--venv VENV] [--minutes 4] [--rounds 1] [--in-flight 16 [32 ...]]
 """
 
 import argparse
 import json
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from examples.live_job.live import await_steps, controller, drift_of, job_file, say
-from examples.live_job.report import rate, steps_of, told
-from examples.live_job.stage import HERE, MissingError, Settings, Stage, free_ports, staged, stop
-from tuner.journal import viewed
+from examples.live_job.live import await_steps, controller, drift_of, exit_code, job_file, say, stay
+from examples.live_job.report import in_words, rate, steps_of, told
+from examples.live_job.stage import HERE, Settings, Stage, free_ports, staged, stop
+from policies.base import Interval
+from policies.control import Action
+from tuner.journal import Entry, viewed
 
+Step = dict[str, Any]
 CONTROLLED = "controlled"
 WARM_UP_STEPS = 1
 SETTLED_S, JUDGED_S = 5.0, 60.0
@@ -42,48 +48,85 @@ def once(stage: Stage, name: str, settings: Settings, seconds: float, run: str) 
     job, folder, metrics_port = stage.start_job(run, settings, **drift_of(seconds))
     await_steps(folder, job, WARM_UP_STEPS)
     prometheus, url = stage.start_prometheus(folder, metrics_port)
-    parts = [job, prometheus]
+    parts = {"the job": job, "Prometheus": prometheus}
     if name == CONTROLLED:
-        parts.insert(0, controller(stage, job_file(stage, folder, url, free_ports(1)[0], seconds)))
-    time.sleep(seconds)
-    for part in parts:
+        daemon = controller(stage, job_file(stage, folder, url, free_ports(1)[0], seconds))
+        parts = {"the controller": daemon, **parts}
+    stay(parts, seconds, stage.folder)
+    for part in parts.values():
         stop(part)
     if name == CONTROLLED:
         print(told(folder), flush=True)
     return rate(steps_of(folder)[WARM_UP_STEPS:])
 
 
-def moved(folder: Path, gpus: int) -> Iterator[tuple[float, int, int]]:
-    """(when it was in force, trainer's slices before, and after) of each move of a controlled run."""
-    before: int | None = None
+@dataclass(frozen=True)
+class Move:
+    """One move of a controlled run."""
+
+    ident: str
+    at_s: float
+    """When it was in force."""
+    before: int
+    """The trainer's slices."""
+    after: int
+    reason: str
+    predicted: Interval | None
+    realised: Interval | None
+    """By the journal's own verdict; None where the run ended before it."""
+
+
+def moves(folder: Path) -> list[Move]:
+    """Of a run, from its journal: what was begun and is in force."""
     with closing(viewed(folder / "equipoise.journal")) as book:
-        for entry in book.entries():
-            there = entry.seen.in_force
-            if there.gpus_trainer is None or there.gpus_trainer + (there.gpus_generator or 0) != gpus:
-                continue  # between its two legs
-            if before not in (None, there.gpus_trainer):
-                yield entry.at_s, before or 0, there.gpus_trainer
-            before = there.gpus_trainer
+        entries = list(book.entries())
+    applied = [e.decision for e in entries if e.decision.action is Action.APPLY]
+    gave = {e.decision.outcome.decision_id: e.decision.outcome.realised for e in entries if e.decision.outcome}
+    found = []
+    for at_s, before, after in _arrivals(entries):
+        ident = next(d for d in reversed(applied) if d.at_s <= at_s).decision_id.split(".")[0]
+        first = next(d for d in applied if d.decision_id.split(".")[0] == ident)
+        found.append(Move(ident, at_s, before, after, first.reason, first.gain_frac, gave.get(ident)))
+    return found
 
 
-def within(steps: Sequence[dict[str, Any]], begin_s: float) -> list[dict[str, Any]]:
+def _arrivals(entries: Sequence[Entry]) -> Iterator[tuple[float, int, int]]:
+    """(when, trainer's slices before, and after), wherever all slices are held again and shared out anew."""
+    there = [(e.at_s, e.seen.in_force.gpus_trainer or 0, e.seen.in_force.gpus_generator or 0) for e in entries]
+    all_held = max((trainer + generator for _, trainer, generator in there), default=0)
+    whole = [(at_s, trainer) for at_s, trainer, generator in there if trainer + generator == all_held]
+    for (_, before), (at_s, after) in pairwise(whole):
+        if before != after:
+            yield at_s, before, after
+
+
+def within(steps: Sequence[Step], begin_s: float) -> list[Step]:
     """The steps of the judged minute, which begins so many seconds after the first step."""
     zero = steps[0]["timestamp"]
     ends = [(step["timestamp"] - zero, step) for step in steps]
     return [step for end, step in ends if begin_s <= end - step["step_s"] and end <= begin_s + JUDGED_S]
 
 
+def gain(ours: Sequence[Step], theirs: Sequence[Step], begin_s: float) -> tuple[float, float] | None:
+    """Useful rollouts per second of both in the same minute; None where one has too few steps in it."""
+    minutes = [within(ours, begin_s), within(theirs, begin_s)]
+    return (rate(minutes[0]), rate(minutes[1])) if all(len(m) > WARM_UP_STEPS for m in minutes) else None
+
+
 def gains(folder: Path, number: int, settings: Sequence[Settings]) -> Iterator[str]:
-    """What each move of one round gave beside the run that stayed."""
+    """What each move of one round promised, and gave: by the journal, and beside the run that stayed."""
     controlled, gpus = folder / f"run-{number}-0", settings[0].gpus_trainer + settings[0].gpus_generator
     ours = steps_of(controlled)
-    for at_s, before, after in moved(controlled, gpus):
-        stayed = next(i for i, s in enumerate(settings) if i and s.gpus_trainer == before)
-        begin_s = at_s - ours[0]["timestamp"] + SETTLED_S
-        there, theirs = within(ours, begin_s), within(steps_of(folder / f"run-{number}-{stayed}"), begin_s)
-        said = f"round {number + 1}, {begin_s:.0f} s, {before}:{gpus - before} -> {after}:{gpus - after}"
-        if len(there) > WARM_UP_STEPS and len(theirs) > WARM_UP_STEPS:
-            yield f"{said}: {rate(there):.2f} beside {rate(theirs):.2f} ({rate(there) / rate(theirs) - 1.0:+.0%})"
+    for move in moves(controlled):
+        stayed = next(i for i, s in enumerate(settings) if i and s.gpus_trainer == move.before)
+        begin_s = move.at_s - ours[0]["timestamp"] + SETTLED_S
+        both = gain(ours, steps_of(folder / f"run-{number}-{stayed}"), begin_s)
+        yield (
+            f"round {number + 1}, {begin_s:.0f} s, {move.before}:{gpus - move.before} -> {move.after}:"
+            f"{gpus - move.after}: predicted {in_words(move.predicted)}, realised {in_words(move.realised)}; "
+            + ("too few steps to compare" if both is None else "{:.2f} beside {:.2f}".format(*both))
+            + ("" if both is None else f" ({both[0] / both[1] - 1.0:+.0%})")
+        )
 
 
 def results(path: Path) -> dict[str, list[float]]:
@@ -108,6 +151,27 @@ def table(found: dict[str, list[float]], first: str) -> str:
     return "\n".join(lines)
 
 
+def played(given: argparse.Namespace) -> int:
+    book = given.folder / "results.jsonl"
+    most = max(given.in_flight) if len(given.in_flight) > 1 else None
+    with staged(given.folder, given.venv, in_flight_most=most) as stage:
+        stage.demand()
+        runs = list(names(given.in_flight, stage.gpus))
+        stage.start_engines()
+        for number in range(given.rounds):
+            for i, (name, settings) in enumerate(runs):
+                if len(results(book).get(name, ())) > number:
+                    continue
+                useful = once(stage, name, settings, 60.0 * given.minutes, f"run-{number}-{i}")
+                with book.open("a") as file:
+                    file.write(json.dumps({"name": name, "useful_per_s": useful}) + "\n")
+                say(f"{name}: {useful:.2f} useful rollouts/s")
+    print(table(results(book), runs[1][0]))
+    for number in range(given.rounds):
+        print("\n".join(gains(given.folder, number, [settings for _, settings in runs])))
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.live_job.contest", description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -116,28 +180,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--in-flight", type=int, nargs="+", default=[16])
     given = parser.parse_args()
-    book = given.folder / "results.jsonl"
-    try:
-        with staged(given.folder, given.venv) as stage:
-            stage.demand()
-            runs = list(names(given.in_flight, stage.gpus))
-            stage.start_engines()
-            for number in range(given.rounds):
-                for i, (name, settings) in enumerate(runs):
-                    if len(results(book).get(name, ())) > number:
-                        continue
-                    useful = once(stage, name, settings, 60.0 * given.minutes, f"run-{number}-{i}")
-                    with book.open("a") as file:
-                        file.write(json.dumps({"name": name, "useful_per_s": useful}) + "\n")
-                    say(f"{name}: {useful:.2f} useful rollouts/s")
-    except MissingError as missing:
-        say(f"missing: {missing.what}")
-        say(f"remedy:  {missing.remedy}")
-        return 3
-    print(table(results(book), runs[1][0]))
-    for number in range(given.rounds):
-        print("\n".join(gains(given.folder, number, [settings for _, settings in runs])))
-    return 0
+    return exit_code(lambda: played(given))
 
 
 if __name__ == "__main__":

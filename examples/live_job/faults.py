@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from examples.live_job.live import await_steps, controller, job_file, say
+from examples.live_job.live import await_steps, controller, exit_code, job_file
 from examples.live_job.report import steps_of
-from examples.live_job.stage import HERE, MissingError, Settings, Stage, free_ports, staged, stop
+from examples.live_job.stage import HERE, Settings, Stage, free_ports, staged, stop
 from policies.control import Action
 from simulators.plant import Status
 from tuner.journal import Entry, viewed
@@ -169,20 +169,19 @@ def broken(stage: Stage) -> list[str]:
     return checks.failed
 
 
+def played(folder: Path, venv: Path) -> int:
+    with staged(folder, venv, engines=2) as stage:
+        stage.demand()
+        failed = broken(stage)
+    return 1 if failed else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.live_job.faults", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--venv", type=Path, default=HERE / ".venv")
     given = parser.parse_args()
-    try:
-        with staged(given.folder, given.venv, engines=2) as stage:
-            stage.demand()
-            failed = broken(stage)
-    except MissingError as missing:
-        say(f"missing: {missing.what}")
-        say(f"remedy:  {missing.remedy}")
-        return 3
-    return 1 if failed else 0
+    return exit_code(lambda: played(given.folder, given.venv))
 
 
 if __name__ == "__main__":

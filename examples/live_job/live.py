@@ -1,13 +1,15 @@
 """`make live`: a real job, a real Prometheus server, and `equipoise run --mode auto` beside them; a report at the end.
 
 usage: python -m examples.live_job.live FOLDER [--venv VENV] [--minutes 10] [--seed-settings 3,1,16]
-Exit codes: 0 it ran; 1 a part failed; 3 something that it needs is missing (said with the remedy); 130 on Ctrl-C.
+Exit codes: 0 it ran; 1 a part failed; 3 something that it needs is missing (said with the remedy); 130 on Ctrl-C, 143 on
+SIGTERM, 129 where its terminal is closed.
 """
 
 import argparse
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,6 +46,7 @@ filter_zero_adv = true
 
 [bounds]
 staleness_max = 4
+{in_flight_bound}
 
 [[source]]
 path = "prometheus+{prometheus}"
@@ -67,6 +70,7 @@ parameters = {{ review_s = 10 }}
 
 [guardrails]
 stale_s = 20
+auto_data_changing = {turned}
 
 [gate]
 deadline_s = 20
@@ -81,6 +85,7 @@ port = {port}
 
 
 def job_file(stage: Stage, folder: Path, prometheus: str, port: int, seconds: float) -> Path:
+    most = stage.in_flight_most
     text = JOB_FILE.format(
         horizon_s=round(seconds),
         gpus=stage.gpus,
@@ -90,6 +95,8 @@ def job_file(stage: Stage, folder: Path, prometheus: str, port: int, seconds: fl
         model=MODEL,
         drift_s=round(seconds / 2.0),
         port=port,
+        turned=[] if most is None else '["max_in_flight"]',
+        in_flight_bound="" if most is None else f"max_in_flight_max = {most * (stage.gpus - 1)}",
     )
     path = folder / "job.toml"
     path.write_text(text)
@@ -109,7 +116,18 @@ def await_steps(folder: Path, process: "subprocess.Popen[bytes]", count: int, pa
             if len((folder / "steps.jsonl").read_text().splitlines()) >= count:
                 return
         time.sleep(0.5)
-    raise RuntimeError(f"the job made fewer than {count} steps in {patience_s:.0f} s; see {folder}.log")
+    how = f"in {patience_s:.0f} s" if process.poll() is None else f"and ended with {process.returncode}"
+    raise RuntimeError(f"the job made fewer than {count} steps {how}; see {folder}.log")
+
+
+def stay(parts: Mapping[str, "subprocess.Popen[bytes]"], seconds: float, logs: Path) -> None:
+    """So long, and no longer than all of them run: what a dead part leaves is no measurement."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for name, process in parts.items():
+            if process.poll() is not None:
+                raise RuntimeError(f"{name} ended with {process.returncode}; see the logs in {logs}")
+        time.sleep(0.5)
 
 
 def drift_of(seconds: float) -> dict[str, float]:
@@ -128,12 +146,7 @@ def play(stage: Stage, settings: Settings, seconds: float) -> Path:
     port = free_ports(1)[0]
     daemon = controller(stage, job_file(stage, folder, url, port, seconds))
     say(f"running for {seconds:.0f} s; its page: http://127.0.0.1:{port}/")
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        for name, process in (("the job", job), ("the controller", daemon)):
-            if process.poll() is not None:
-                raise RuntimeError(f"{name} ended with {process.returncode}; see the logs in {stage.folder}")
-        time.sleep(0.5)
+    stay({"the job": job, "the controller": daemon}, seconds, stage.folder)
     stop(daemon)
     stop(job)
     return folder
@@ -143,28 +156,37 @@ def say(text: str) -> None:
     print(f"live: {text}", file=sys.stderr, flush=True)
 
 
+def exit_code(play: Callable[[], int]) -> int:
+    """What it returns; where something stopped it, that is said in words, and nothing of it runs any more."""
+    try:
+        return play()
+    except MissingError as missing:
+        say(f"missing: {missing.what}")
+        say(f"remedy:  {missing.remedy}")
+        return 3
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        say(str(error))
+        return 1
+    except KeyboardInterrupt:
+        say("stopped; nothing of it runs any more")
+        return 130
+
+
+def played(folder: Path, venv: Path, seconds: float) -> int:
+    with staged(folder, venv) as stage:
+        stage.demand()
+        run = play(stage, Settings(), seconds)
+    print(report.told(run))
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.live_job.live", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--venv", type=Path, default=HERE / ".venv")
     parser.add_argument("--minutes", type=float, default=10.0)
     given = parser.parse_args(arguments)
-    try:
-        with staged(given.folder, given.venv) as stage:
-            stage.demand()
-            folder = play(stage, Settings(), given.minutes * 60.0)
-    except MissingError as missing:
-        say(f"missing: {missing.what}")
-        say(f"remedy:  {missing.remedy}")
-        return 3
-    except RuntimeError as error:
-        say(str(error))
-        return 1
-    except KeyboardInterrupt:
-        say("stopped; nothing of it runs any more")
-        return 130
-    print(report.told(folder))
-    return 0
+    return exit_code(lambda: played(given.folder, given.venv, given.minutes * 60.0))
 
 
 if __name__ == "__main__":

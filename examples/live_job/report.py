@@ -68,7 +68,7 @@ def _moves(journal: Path) -> Iterator[str]:
         yield f"      {decision.reason}"
         verdict = "not judged yet" if outcome is None else outcome.verdict
         realised = None if outcome is None else outcome.realised
-        yield f"      predicted {_in_words(decision.gain_frac)}, realised {_in_words(realised)}: {verdict}"
+        yield f"      predicted {in_words(decision.gain_frac)}, realised {in_words(realised)}: {verdict}"
     yield from _holds(entries)
 
 
@@ -82,5 +82,5 @@ def _holds(entries: Sequence[Entry]) -> Iterator[str]:
     yield f"last word: {entries[-1].decision.reason}"
 
 
-def _in_words(gain: Interval | None) -> str:
+def in_words(gain: Interval | None) -> str:
     return "unknown" if gain is None else f"{gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%})"

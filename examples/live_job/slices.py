@@ -45,6 +45,8 @@ class Slices:
             else:
                 (folder / "cpu.weight").write_text(str(100 * WEIGHT))
         except OSError as error:
+            with suppress(OSError):
+                folder.rmdir()
             raise NoSlicesError(f"CPU time cannot be shared out under {root}: {error.strerror}") from None
         return cls(folder)
 

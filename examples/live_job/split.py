@@ -13,9 +13,8 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from examples.live_job.live import say
-from examples.live_job.slices import Slices
-from examples.live_job.stage import HERE, MissingError, Stage, free_ports, staged
+from examples.live_job.live import exit_code
+from examples.live_job.stage import HERE, Stage, free_ports, staged
 
 ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
 PROMPT_TOKENS, ANSWER_TOKENS = 630, 24
@@ -46,13 +45,12 @@ def kept(stage: Stage, name: str, port: int, number: int) -> None:
         (stage.folder / f"{name}-{number}.prom").write_bytes(answer.read())
 
 
-def played(stage: Stage, requests: int) -> int:
+def same_answers(stage: Stage, requests: int) -> int:
     """How many answers are the same with and without the split."""
     model = stage.model()
     stage.engine_ports = free_ports(3)
-    stage.groups = [Slices.named(name) for name in (*ROLES, "alone")]
-    for i, group in enumerate(stage.groups):
-        stage.stack.callback(group.close)
+    stage.groups = [stage.slices(name) for name in (*ROLES, "alone")]
+    for i in range(3):
         role = list(ROLES.values())[i : i + 1]
         stage.start_engine(i, model, transfer(role[0], stage.folder / "kv") if role else [])
     for i in range(3):
@@ -69,22 +67,21 @@ def played(stage: Stage, requests: int) -> int:
     return same
 
 
+def played(folder: Path, venv: Path, requests: int) -> int:
+    with staged(folder, venv) as stage:
+        stage.demand()
+        same = same_answers(stage, requests)
+    print(f"{same} of {requests} answers are the same as those of one engine that does both")
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.live_job.split", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--venv", type=Path, default=HERE / ".venv")
     parser.add_argument("--requests", type=int, default=12)
     given = parser.parse_args()
-    try:
-        with staged(given.folder, given.venv) as stage:
-            stage.demand()
-            same = played(stage, given.requests)
-    except MissingError as missing:
-        say(f"missing: {missing.what}")
-        say(f"remedy:  {missing.remedy}")
-        return 3
-    print(f"{same} of {given.requests} answers are the same as those of one engine that does both")
-    return 0
+    return exit_code(lambda: played(given.folder, given.venv, given.requests))
 
 
 if __name__ == "__main__":

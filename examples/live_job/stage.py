@@ -60,6 +60,8 @@ class Stage:
     engines: int = 3
     gpus: int = 4
     slice_cores: float = 0.25
+    in_flight_most: int | None = None
+    """Per engine. Where it is given the controller may turn rollouts in flight up to it, and not only propose more."""
     stack: ExitStack = field(default_factory=ExitStack)
     processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
     engine_ports: list[int] = field(default_factory=list)
@@ -71,7 +73,7 @@ class Stage:
     # ---- what must be there ----
 
     def demand(self) -> None:
-        if not (self.venv / ".live-ready").exists():
+        if not ((self.venv / ".live-ready").exists() and os.access(self.python, os.X_OK)):
             raise MissingError(f"the environment of the engines, {self.venv}", "run `make live`, which makes it")
         if shutil.which("prometheus") is None:
             raise MissingError("a prometheus server", "apt-get install prometheus (no service of it is used)")
@@ -114,15 +116,19 @@ class Stage:
         shutil.copytree(made, mine, dirs_exist_ok=True)
         return mine
 
+    def slices(self, name: str) -> Slices:
+        """A control group that is gone when the stage is left."""
+        made = Slices.named(name)
+        self.stack.callback(made.close)
+        return made
+
     def start_engines(self) -> None:
         """All of them at once, with all slices between them."""
         model = self.model()
         self.engine_ports = free_ports(self.engines)
-        self.groups = [Slices.named(f"engine-{i}") for i in range(self.engines)] + [Slices.named("trainer")]
-        self.host = Slices.named("host")
+        self.groups = [self.slices(f"engine-{i}") for i in range(self.engines)] + [self.slices("trainer")]
+        self.host = self.slices("host")
         self.host.give(HOST_CORES)
-        for group in (self.host, *self.groups):
-            self.stack.callback(group.close)
         for i in range(self.engines):
             self.start_engine(i, model)
         for i in range(self.engines):
@@ -160,13 +166,15 @@ class Stage:
         body = {"model": "tiny", "prompt": [[1 + n] * 200 for n in range(16)], "max_tokens": 32, "ignore_eos": True}
         url = f"http://127.0.0.1:{self.engine_ports[i]}/v1/completions"
         asked = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
-        with urllib.request.urlopen(asked, timeout=ENGINE_START_S) as answer:
-            answer.read()
+        try:
+            with urllib.request.urlopen(asked, timeout=ENGINE_START_S) as answer:
+                answer.read()
+        except OSError as error:
+            raise RuntimeError(f"engine-{i} does not answer its first requests ({error}); see {self.folder}") from None
 
     def start_job(self, name: str, settings: Settings, **more: Any) -> tuple["subprocess.Popen[bytes]", Path, int]:
         """The job on these engines, in a folder of its own; `more`: other fields of job.Config."""
-        folder = self.folder / name
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = fresh(self.folder / name)
         port = free_ports(1)[0]
         config = {
             "folder": str(folder),
@@ -206,21 +214,23 @@ class Stage:
 
 @contextmanager
 def staged(folder: Path, venv: Path, **more: Any) -> Iterator[Stage]:
-    """A stage. Left in any way, SIGTERM and Ctrl-C included, all that it started has ended."""
+    """A stage. Left in any way, SIGTERM, SIGHUP and Ctrl-C included, all that it started has ended."""
     folder.mkdir(parents=True, exist_ok=True)
     stage = Stage(folder.absolute(), venv.absolute(), **more)
-    before = signal.signal(signal.SIGTERM, _leave)
-    interrupted = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if before[number] is not signal.SIG_IGN:  # nohup is heeded
+            signal.signal(number, _leave)
     try:
         yield stage
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):  # a second Ctrl-C would leave half of it running
+        for number in before:  # a second Ctrl-C would leave half of it running
             signal.signal(number, signal.SIG_IGN)
         for process in stage.processes:
             _ask_to_end(process)
         stage.stack.close()
-        signal.signal(signal.SIGTERM, before)
-        signal.signal(signal.SIGINT, interrupted)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _leave(number: int, frame: Any) -> None:
@@ -246,6 +256,14 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def fresh(folder: Path) -> Path:
+    """A folder for one run. What an earlier one left there goes: its steps and its orders are not this one's."""
+    if (folder / "config.json").exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def await_url(url: str, patience_s: float, process: "subprocess.Popen[bytes]", logs: Path) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from examples.live_job.live import main
-from examples.live_job.stage import LIBC
+from examples.live_job.live import exit_code, job_file, main, stay
+from examples.live_job.stage import LIBC, Stage, await_url, fresh, staged
+from tuner.config import load
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60.0
@@ -21,6 +22,7 @@ from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 from examples.live_job.stage import staged
 with staged(Path(sys.argv[1]), Path("nowhere")) as stage:
+    stage.stack.callback(Path(sys.argv[1], "left in order").touch)
     part = stage.start("part", [sys.executable, "-c", "import time; print('there', flush=True); time.sleep(600)"])
     while "there" not in Path(sys.argv[1], "part.log").read_text():
         time.sleep(0.05)
@@ -31,18 +33,18 @@ with staged(Path(sys.argv[1]), Path("nowhere")) as stage:
 """
 
 
-@pytest.fixture(params=["crash", "SIGTERM", "SIGINT", "SIGKILL"])
-def part(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[int]:
+@pytest.fixture
+def part(ending: str, tmp_path: Path) -> Iterator[int]:
     """The pid of a part whose program ended that way."""
-    if request.param == "SIGKILL" and LIBC is None:
+    if ending == "SIGKILL" and LIBC is None:
         pytest.skip("only Linux tells children that their parent was killed")
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path), request.param]
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path), ending]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:
         assert program.stdout is not None
         pid = int(program.stdout.readline())
-        if request.param != "crash":
-            program.send_signal(getattr(signal, request.param))
+        if ending != "crash":
+            program.send_signal(getattr(signal, ending))
         try:
             program.wait(PATIENCE_S)
         finally:
@@ -58,11 +60,67 @@ def runs(pid: int) -> bool:
 
 
 @pytest.mark.slow
-def test_no_part_outlives_the_program_that_started_it(part: int) -> None:
+@pytest.mark.parametrize("ending", ["crash", "SIGTERM", "SIGINT", "SIGHUP", "SIGKILL"])
+def test_no_part_outlives_the_program_that_started_it(ending: str, part: int, tmp_path: Path) -> None:
     until = time.monotonic() + PATIENCE_S
     while runs(part) and time.monotonic() < until:
         time.sleep(0.05)
     assert not runs(part)
+    assert (tmp_path / "left in order").exists() is (ending != "SIGKILL")
+
+
+def test_a_part_that_ends_at_its_start_is_named_with_its_log_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def play() -> int:
+        with staged(tmp_path, tmp_path / "nowhere") as stage:
+            await_url("http://127.0.0.1:1/health", PATIENCE_S, stage.start("engine-0", ["false"]), stage.folder)
+        return 0
+
+    began = time.monotonic()
+    assert exit_code(play) == 1
+    assert time.monotonic() - began < PATIENCE_S / 2.0
+    assert f"did not come up; see the logs in {tmp_path}" in capsys.readouterr().err
+
+
+def test_what_a_part_left_that_died_in_a_run_is_no_measurement(tmp_path: Path) -> None:
+    with (
+        staged(tmp_path, tmp_path / "nowhere") as stage,
+        pytest.raises(RuntimeError, match=r"the controller ended with 1; see the logs in"),
+    ):
+        stay({"the controller": stage.start("equipoise", ["false"])}, PATIENCE_S, stage.folder)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "code"), [(RuntimeError("no"), 1), (OSError("no"), 1), (KeyboardInterrupt(), 130)]
+)
+def test_each_way_to_stop_has_its_exit_code_and_no_traceback(stopped: BaseException, code: int) -> None:
+    def play() -> int:
+        raise stopped
+
+    assert exit_code(play) == code
+
+
+def test_a_run_begins_without_the_steps_and_orders_of_an_earlier_one(tmp_path: Path) -> None:
+    """A contest went on in the folder of a run that was interrupted: its steps were counted, its orders obeyed."""
+    earlier, other = tmp_path / "run-0-0", tmp_path / "photographs"
+    for folder, names in ((earlier, ("config.json", "steps.jsonl", "control.json")), (other, ("one.jpg",))):
+        folder.mkdir()
+        for name in names:
+            (folder / name).touch()
+    assert list(fresh(earlier).iterdir()) == []
+    assert [path.name for path in fresh(other).iterdir()] == ["one.jpg"]
+    assert fresh(tmp_path / "new").is_dir()
+
+
+@pytest.mark.parametrize(("most", "turned"), [(None, ()), (32, ("max_in_flight",))])
+def test_of_several_limits_in_flight_the_controller_may_choose_too(
+    most: int | None, turned: tuple[str, ...], tmp_path: Path
+) -> None:
+    stage = Stage(tmp_path, tmp_path, in_flight_most=most)
+    file = load(job_file(stage, tmp_path, "http://127.0.0.1:9090", 9464, 300.0))
+    assert file.guardrails.auto_data_changing == turned
+    assert file.bounds.max_in_flight_max == (most and most * (stage.gpus - 1))
 
 
 def test_what_is_missing_is_said_with_its_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,6 +128,26 @@ def test_what_is_missing_is_said_with_its_remedy(tmp_path: Path, capsys: pytest.
     said = capsys.readouterr().err
     assert f"missing: the environment of the engines, {tmp_path / 'nowhere'}" in said
     assert "remedy:  run `make live`" in said
+
+
+def test_an_environment_whose_python_is_gone_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "venv" / ".live-ready").touch()
+    (tmp_path / "venv" / "bin" / "python").symlink_to(tmp_path / "uninstalled")
+    assert main([str(tmp_path / "run"), "--venv", str(tmp_path / "venv")]) == 3
+    assert "missing: the environment of the engines" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_environment_is_not_cleared_for_one(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    (tmp_path / "python3.11").write_text("#!/bin/sh\nexit 0\n")
+    (tmp_path / "python3.11").chmod(0o755)
+    command = ["sh", str(ROOT / "examples" / "live_job" / "setup"), str(tmp_path)]
+    env = {"PATH": "/usr/bin:/bin", "LIVE_PYTHON": str(tmp_path / "python3.11")}
+    made = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert made.returncode == 3
+    assert f"live: missing: a place for the environment: {tmp_path} holds something else" in made.stderr
+    assert (tmp_path / "thesis.tex").exists()
 
 
 def test_without_its_python_the_environment_is_not_made_and_the_remedy_is_said(tmp_path: Path) -> None:
