@@ -15,6 +15,15 @@ class Sample:
 
 
 @dataclass
+class Batch:
+    """What one update is given."""
+
+    samples: list[Sample]
+    threads: int
+    """As many as the trainer has cores now."""
+
+
+@dataclass
 class Done:
     """What one update says of itself."""
 

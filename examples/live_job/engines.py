@@ -80,6 +80,8 @@ class Engines:
             "ignore_eos": True,
         }
         choice = (await self._post(engine, "/v1/completions", body))["choices"][0]
+        if choice.get("finish_reason") in ("abort", "error"):  # half an answer is none
+            raise EngineLostError(f"{engine.name} did not finish an answer")
         return Answer(choice["token_ids"], choice["logprobs"]["token_logprobs"], choice["text"])
 
     async def _post(self, engine: Engine, path: str, body: Any = None, total_s: float = CALL_S) -> Any:

@@ -8,7 +8,7 @@ What makes it a job that Equipoise can read and turn:
     /metrics   the signals of docs/signals.md as gauges rl_<signal>, beside rl_step          meters.py
     JSONL      the same, a line a step                                                       meters.py
     control    a file that is looked at between two steps                                    knobs.py
-usage: python -m examples.live_job.job CONFIG.json         (stops on SIGTERM, after the step under way)
+usage: python -m examples.live_job.job CONFIG.json         (stops on SIGTERM)
 """
 
 import asyncio
@@ -25,7 +25,7 @@ import aiohttp
 from prometheus_client import CollectorRegistry, start_http_server
 
 from examples.live_job import work
-from examples.live_job.batch import Done
+from examples.live_job.batch import Batch, Done
 from examples.live_job.config import Config
 from examples.live_job.engines import Engine, Engines
 from examples.live_job.knobs import Knobs
@@ -58,16 +58,15 @@ class Job:
 
     async def generate(self) -> None:
         """Starts groups while there is room; a rollout that ends makes room for the next."""
-        running = set[asyncio.Task[None]]()
-        while not self.stop.is_set():
-            async with self.changed:
-                await self.changed.wait_for(self.has_room)
-                self._clock()
-                members = self.knobs.members
-                self.in_flight += members
-                self.open_groups += 1
-            running.add(task := asyncio.create_task(self._group(members)))
-            task.add_done_callback(running.discard)
+        async with asyncio.TaskGroup() as groups:
+            while True:
+                async with self.changed:
+                    await self.changed.wait_for(self.has_room)
+                    self._clock()
+                    members = self.knobs.members
+                    self.in_flight += members
+                    self.open_groups += 1
+                groups.create_task(self._group(members))
 
     async def _group(self, members: int) -> None:
         """The first attempts to end are kept; the others are given up, their requests with them."""
@@ -76,14 +75,14 @@ class Job:
         group = Group(self.version)
         self.number += 1
         self.meters.count("dispatched", members)
-        attempts = [asyncio.create_task(self._rollout(task, i)) for i in range(members)]
-        for first in asyncio.as_completed(attempts):
-            group.rollouts.append(await first)
-            if len(group.rollouts) == config.group_size:
-                break
-        late = [attempt for attempt in attempts if attempt.cancel()]
+        async with asyncio.TaskGroup() as begun:
+            attempts = [begun.create_task(self._rollout(task, i)) for i in range(members)]
+            for first in asyncio.as_completed(attempts):
+                group.rollouts.append(await first)
+                if len(group.rollouts) == config.group_size:
+                    break
+            late = [attempt for attempt in attempts if attempt.cancel()]
         self.meters.count("aborted", len(late))
-        await asyncio.gather(*late, return_exceptions=True)
         async with self.changed:
             self._clock()
             if group.teaches:
@@ -105,10 +104,10 @@ class Job:
             rollout = await self._played(task, member)
             self.meters.finish(rollout)
             return rollout
-        finally:
+        finally:  # its place is free at once, also where it is given up while it waits for the lock
+            self._clock()
+            self.in_flight -= 1
             async with self.changed:
-                self._clock()
-                self.in_flight -= 1
                 self.changed.notify_all()
 
     async def _played(self, task: work.Task, member: int) -> Rollout:
@@ -134,7 +133,7 @@ class Job:
 
     async def train(self) -> None:
         """Step by step: take a batch, train, publish, free its places, look at the control file, say how it went."""
-        while not self.stop.is_set():
+        while True:
             began = time.monotonic()
             batch = await self._batch()
             waited = time.monotonic()
@@ -173,10 +172,24 @@ class Job:
                 await self.changed.wait()
 
     async def _trained(self, batch: list[Group]) -> Done:
-        return await asyncio.to_thread(_answered, self.pipe, [s for group in batch for s in group.samples()])
+        told = Batch([sample for group in batch for sample in group.samples()], self.knobs.threads)
+        return await asyncio.to_thread(_answered, self.pipe, told)
+
+    # ---- both ----
+
+    async def play(self) -> None:
+        """Until it is told to stop, or a side fails: that is told on, and nothing of either goes on by itself."""
+        sides = [asyncio.create_task(self.generate()), asyncio.create_task(self.train())]
+        told = asyncio.create_task(self.stop.wait())
+        ended, _ = await asyncio.wait([*sides, told], return_when=asyncio.FIRST_COMPLETED)
+        for task in (*sides, told):
+            task.cancel()
+        await asyncio.gather(*sides, return_exceptions=True)
+        for task in ended - {told}:
+            task.result()
 
 
-def _answered(pipe: Any, told: Any) -> Any:
+def _answered(pipe: Any, told: Batch) -> Any:
     pipe.send(told)
     return pipe.recv()
 
@@ -198,13 +211,7 @@ async def run(config: Config, pipe: Any) -> None:
         registry.register(job.meters)
         start_http_server(config.metrics_port, addr="127.0.0.1", registry=registry)
         await job.knobs.begin()
-        both = [asyncio.create_task(job.generate()), asyncio.create_task(job.train())]
-        stopped = asyncio.create_task(job.stop.wait())
-        ended, _ = await asyncio.wait([*both, stopped], return_when=asyncio.FIRST_COMPLETED)
-        for task in ended - {stopped}:
-            task.result()
-        for task in both:
-            task.cancel()
+        await job.play()
 
 
 def _trainer(*given: Any) -> None:
@@ -216,8 +223,7 @@ def main(path: str) -> None:
     job = Config.read(Path(path))
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    threads = max(1, round(job.gpus_trainer * job.slice_cores))
-    process = context.Process(target=_trainer, args=(theirs, job.model, threads, job.learning_rate), daemon=True)
+    process = context.Process(target=_trainer, args=(theirs, job.model, job.learning_rate), daemon=True)
     process.start()
     theirs.close()
     (job.folder / "trainer.pid").write_text(str(process.pid))

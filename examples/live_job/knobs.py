@@ -43,6 +43,11 @@ class Knobs:
         """Rollouts that each group starts; of them the first `group_size` to end are kept."""
         return max(self._config.group_size, round(self._ratio * self._config.group_size))
 
+    @property
+    def threads(self) -> int:
+        """The trainer's: one for each core that it has, at least one."""
+        return max(1, round(self.gpus_trainer * self._config.slice_cores))
+
     def in_force(self) -> dict[str, float]:
         return {
             "gpus_trainer": self.gpus_trainer,

@@ -14,27 +14,24 @@ import torch
 from safetensors.torch import save_file
 from transformers import Qwen2ForCausalLM
 
-from examples.live_job.batch import Done, Sample
+from examples.live_job.batch import Batch, Done, Sample
 
 CLIP = 0.2
 
 
-def serve(pipe: Connection, folder: Path, threads: int, learning_rate: float) -> None:
+def serve(pipe: Connection, folder: Path, learning_rate: float) -> None:
     """Until the pipe closes. Weights are saved to `folder` after each update, whole or not at all."""
-    torch.set_num_threads(threads)
     model = Qwen2ForCausalLM.from_pretrained(folder, dtype=torch.float32)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
     pipe.send("ready")
     while True:
         try:
-            told = pipe.recv()
+            told: Batch = pipe.recv()
         except EOFError:
             return
-        if isinstance(told, int):
-            torch.set_num_threads(told)
-            continue
+        torch.set_num_threads(told.threads)
         began = time.monotonic()
-        entropy, norm = update(model, optimizer, told)
+        entropy, norm = update(model, optimizer, told.samples)
         trained = time.monotonic()
         save(model, folder)
         pipe.send(Done(trained - began, time.monotonic() - trained, entropy, norm))
