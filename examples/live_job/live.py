@@ -1,8 +1,8 @@
 """`make live`: a real job, a real Prometheus server, and `equipoise run --mode auto` beside them; a report at the end.
 
-usage: python -m examples.live_job.live FOLDER [--venv VENV] [--minutes 10] [--seed-settings 3,1,16]
-Exit codes: 0 it ran; 1 a part failed; 3 something that it needs is missing (said with the remedy); 130 on Ctrl-C, 143 on
-SIGTERM, 129 where its terminal is closed.
+usage: python -m examples.live_job.live FOLDER [--venv VENV] [--minutes 10]
+Exit codes: 0 it ran; 1 a part failed; 3 something that it needs is missing (said with the remedy); 130 on Ctrl-C, 143
+on SIGTERM, 129 where its terminal is closed.
 """
 
 import argparse

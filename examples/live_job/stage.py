@@ -273,7 +273,8 @@ def await_url(url: str, patience_s: float, process: "subprocess.Popen[bytes]", l
             if answer.status == 200:
                 return
         time.sleep(0.2)
-    raise RuntimeError(f"{url} did not come up; see the logs in {logs}")
+    how = f"in {patience_s:.0f} s" if process.poll() is None else f"before its program ended with {process.returncode}"
+    raise RuntimeError(f"{url} did not come up {how}; see the logs in {logs}")
 
 
 def free_ports(count: int) -> list[int]:

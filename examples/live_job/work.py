@@ -1,8 +1,9 @@
 """What the job learns: prompts, what makes an answer good, and how all of it drifts in the course of a run.
 
-An answer is good if at least `need` of its last characters are the letter e. Hard for random weights, easy to learn:
-the solve rate rises and saturates by itself. What drifts by schedule: long prompts with short answers turn into short
-prompts with long answers of several turns, as when a curriculum goes from reading to reasoning with tools.
+An answer is good if at least `need` of its last characters are the letter e. Two in three answers of random weights
+are: the solve rate rises a little in the first dozen steps, and saturates by itself. What drifts by schedule: long
+prompts with short answers turn into short prompts with long answers of several turns, as when a curriculum goes from
+reading to reasoning with tools.
 """
 
 import math
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 VOCABULARY = 2048
 NEEDS = (0.04, 0.05, 0.06, 0.08, 0.12)
-"""Shares of e: about half of the answers of random weights reach the first, next to none the last."""
+"""Shares of e, from what nearly every answer reaches to what few do: half of all groups are then mixed, and teach."""
 LETTER = "e"
 LAST_CHARACTERS = 64
 """So many are looked at, however long the answer is."""

@@ -80,7 +80,7 @@ def test_a_part_that_ends_at_its_start_is_named_with_its_log_at_once(
     began = time.monotonic()
     assert exit_code(play) == 1
     assert time.monotonic() - began < PATIENCE_S / 2.0
-    assert f"did not come up; see the logs in {tmp_path}" in capsys.readouterr().err
+    assert f"did not come up before its program ended with 1; see the logs in {tmp_path}" in capsys.readouterr().err
 
 
 def test_what_a_part_left_that_died_in_a_run_is_no_measurement(tmp_path: Path) -> None:
@@ -91,9 +91,7 @@ def test_what_a_part_left_that_died_in_a_run_is_no_measurement(tmp_path: Path) -
         stay({"the controller": stage.start("equipoise", ["false"])}, PATIENCE_S, stage.folder)
 
 
-@pytest.mark.parametrize(
-    ("stopped", "code"), [(RuntimeError("no"), 1), (OSError("no"), 1), (KeyboardInterrupt(), 130)]
-)
+@pytest.mark.parametrize(("stopped", "code"), [(RuntimeError("no"), 1), (OSError("no"), 1), (KeyboardInterrupt(), 130)])
 def test_each_way_to_stop_has_its_exit_code_and_no_traceback(stopped: BaseException, code: int) -> None:
     def play() -> int:
         raise stopped
