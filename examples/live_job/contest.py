@@ -129,6 +129,12 @@ def gains(folder: Path, number: int, settings: Sequence[Settings]) -> Iterator[s
         )
 
 
+def by_minute(runs: Sequence[Sequence[Step]]) -> list[float]:
+    """Useful rollouts per second in each whole minute of the shortest run, the mean of all of them."""
+    last = min(steps[-1]["timestamp"] - steps[0]["timestamp"] for steps in runs)
+    return [fmean(rate(within(steps, m * JUDGED_S)) for steps in runs) for m in range(round(last / JUDGED_S))]
+
+
 def results(path: Path) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for line in path.read_text().splitlines() if path.exists() else ():
@@ -167,6 +173,9 @@ def played(given: argparse.Namespace) -> int:
                     file.write(json.dumps({"name": name, "useful_per_s": useful}) + "\n")
                 say(f"{name}: {useful:.2f} useful rollouts/s")
     print(table(results(book), runs[1][0]))
+    for i, (name, _) in enumerate(runs):
+        minutes = by_minute([steps_of(given.folder / f"run-{number}-{i}") for number in range(given.rounds)])
+        print(f"{name:14} minute by minute: {' '.join(f'{rate:.1f}' for rate in minutes)}")
     for number in range(given.rounds):
         print("\n".join(gains(given.folder, number, [settings for _, settings in runs])))
     return 0

@@ -1,4 +1,4 @@
-"""Pictures of a recorded run, as one SVG file: what drifted, who waited, what was set, what came out.
+"""Pictures of a recorded run, as one SVG file: what drifted, who waited, what was set, what came out, what was learned.
 
 usage: python -m examples.live_job.plots FOLDER OUT.svg          (FOLDER: of a run, with steps.jsonl and its journal)
 """
@@ -63,6 +63,13 @@ def panels(folder: Path) -> list[tuple[str, Chart]]:
             "What comes out: useful rollouts per second",
             "1/s",
             {"useful rollouts": lambda s: s["batch_rollouts"] / s["step_s"]},
+        ),
+        of(
+            "learned",
+            "What is learned: share of the answers that are good",
+            "share",
+            {"good answers": lambda s: s["reward_mean"]},
+            share=True,
         ),
     ]
 

@@ -1,6 +1,7 @@
 """What the live job learns, how it drifts, and what its report tells of a recorded run."""
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 from statistics import fmean
 
@@ -8,9 +9,12 @@ import pytest
 
 from examples.live_job import plots, report, work
 from examples.live_job.calibrate import Compared, table
-from examples.live_job.contest import JUDGED_S, moved, within
+from examples.live_job.contest import JUDGED_S, moves, within
 from examples.live_job.live import drift_of
 from examples.live_job.stage import Settings
+from tuner.charter import decoded
+from tuner.commands.explain import told_of
+from tuner.journal import viewed
 
 DATA = Path(__file__).parents[2] / "data" / "live_job"
 
@@ -73,21 +77,39 @@ def run(tmp_path: Path) -> Path:
 
 def test_the_report_tells_each_move_with_what_it_promised_and_gave(run: Path) -> None:
     told = report.told(run)
-    assert "24 ticks, 1 moves" in told
-    assert "2 : 2 GPUs: +52.6% (+36.7%..+57.9%) by the model" in told
-    assert "predicted +78.6% (+36.7%..+93.9%), realised +16.8% (-40.2%..+128.1%): no clear loss" in told
+    assert "ticks, 2 moves" in told
+    assert "2 : 2 GPUs: +24.3% (+17.1%..+26.7%) by the model" in told
+    assert "predicted +27.5% (+17.1%..+38.9%), realised -7.1% (-63.1%..+133.9%): no clear loss" in told
+    assert "1 : 3 GPUs: +18.9% (+5.3%..+35.5%) by the model" in told
+    assert "predicted +33.5% (+5.3%..+47.4%), realised -27.5% (-68.0%..+64.4%): no clear loss" in told
 
 
-def test_the_contest_finds_the_move_of_a_recorded_run_and_the_minute_after_it(run: Path) -> None:
-    [(at_s, before, after)] = moved(run, 4)
-    assert (before, after) == (3, 2)
+def test_the_contest_finds_the_moves_of_a_recorded_run_and_the_minute_after_each(run: Path) -> None:
+    found = moves(run)
+    assert [(move.before, move.after) for move in found] == [(3, 2), (2, 1)]
     steps = report.steps_of(run)
     first = steps[0]["timestamp"]
-    minute = within(steps, at_s - first)
-    assert minute
-    assert all(at_s <= s["timestamp"] - s["step_s"] <= s["timestamp"] <= at_s + JUDGED_S for s in minute)
+    for at_s in (move.at_s for move in found):
+        minute = within(steps, at_s - first)
+        assert minute
+        assert all(at_s <= s["timestamp"] - s["step_s"] <= s["timestamp"] <= at_s + JUDGED_S for s in minute)
 
 
-def test_the_pictures_show_all_four(run: Path) -> None:
+def test_each_move_of_a_recorded_run_is_explained_with_its_promise_beside_what_it_gave(run: Path) -> None:
+    with closing(viewed(run / "equipoise.journal")) as book:
+        entries, charter = list(book.entries()), decoded(book.charter() or "")
+    names = [entry.decision.decision_id.partition(".")[0] for entry in entries]
+    for move in moves(run):
+        told = told_of(entries, charter, names.index(move.ident))
+        assert move.reason in told.decision.reason
+        assert told.limits
+        assert told.considered
+        assert "gain > cost" in told.models
+        assert (
+            f"predicted {report.in_words(move.predicted)}, realised {report.in_words(move.realised)}" in told.after[-1]
+        )
+
+
+def test_the_pictures_show_all_five(run: Path) -> None:
     drawn = plots.document(run)
-    assert drawn.count("<polyline") == 2 + 2 + 3 + 1
+    assert drawn.count("<polyline") == 2 + 2 + 3 + 1 + 1
