@@ -124,6 +124,8 @@ def _proposed(rules: Rules, state: State, view: View, blanked: str, seen: Observ
     case = _case(rules, state, view, answer, blanked)
     case, ruling, trail = guarded(replace(case, agreed=max(case.agreed, 10**6)) if approved else case)
     if ruling.code is not None:
+        if ruling.code is HoldCode.STALE:  # what is wanted on old evidence, tick after tick, is wanted once
+            state = replace(state, wanted=None)
         hold = held(state, view.now_s, ruling.code, ruling.reason)
         return state, replace(hold, proposed=answer.changes, trail=trail)
     verdict = _gated(rules, state, view, case.changes, seen)

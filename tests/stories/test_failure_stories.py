@@ -88,6 +88,21 @@ def test_2_metrics_that_stand_still_are_an_outage() -> None:
     assert all(d.action is Action.HOLD for d in kept.decisions if d.at_s > 2 * HOUR)
 
 
+def test_2_what_was_wanted_in_an_outage_confirms_nothing() -> None:
+    """The first picture after it is one, however often the same was wanted on the last one before."""
+
+    def aged(seen: Observation) -> Observation:
+        signals = {name: replace(signal, age_s=HOUR) for name, signal in seen.snapshot.signals.items()}
+        return replace(seen, snapshot=replace(seen.snapshot, signals=signals))
+
+    _, kept = driven(Disturbed(FluidPlant(), lambda t: t < HOUR, aged), 1.5, rules(WantsThree()))
+    assert HoldCode.STALE in kept.codes()
+    assert all(d.code is not HoldCode.UNCONFIRMED for d in kept.decisions if d.at_s < HOUR)
+    back = [d for d in kept.decisions if d.at_s >= HOUR]
+    assert back[0].code is HoldCode.UNCONFIRMED
+    assert Action.APPLY in {d.action for d in back}
+
+
 def test_3_nan_becomes_an_integer() -> None:
     def poisoned(seen: Observation) -> Observation:
         bad = Row({"step_s": float("nan"), "trainer_wait_s": float("inf"), "batch_rollouts": -1.0}, 999, seen.time_s)
