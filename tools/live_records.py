@@ -1,10 +1,11 @@
-"""The records of a contest of examples/live_job made small enough for tests/data/live_job, from which its page is told.
+"""The records of examples/live_job made small enough for tests/data/live_job, from which its page is told.
 
-usage: python -m tools.live_records CONTEST OUT [--round 1]       (CONTEST: the folder of a contest that has ended)
+usage: python -m tools.live_records CONTEST FAULTS OUT [--round 1]       (the folders of runs that have ended)
 
 contest.jsonl     of every run the end, the length and the rollouts of each step, on one clock a run
 moves.jsonl       every move of the controlled runs: when it was in force, its reason, what it promised and gave
 controlled.*      of one round's controlled run all steps, and the ticks in which its moves began and were judged
+faults.jsonl      of the run in which parts failed every tick: what was decided, ordered, answered, and whether it saw
 """
 
 import argparse
@@ -21,11 +22,12 @@ from typing import Any
 
 from examples.live_job.contest import moves, results
 from examples.live_job.report import steps_of
+from simulators.plant import Setpoints, Status
 from tuner.journal import viewed
 
 BEFORE, AFTER = 3, 2
 """Ticks that are kept before a move and around its verdict."""
-SHOWN = "live/contest"
+SHOWN = "live"
 """Stands for the folder in what is kept: where it was on one machine is nobody's business."""
 
 
@@ -51,6 +53,34 @@ def told(folder: Path) -> Iterator[dict[str, Any]]:
         zero = steps_of(run)[0]["timestamp"]
         for move in moves(run):
             yield {"run": run.name, **asdict(move), "at_s": round(move.at_s - zero, 3)}
+
+
+def ticks(run: Path) -> Iterator[dict[str, Any]]:
+    """As short as it can be told; `blind`: the source did not answer, `split`: what was in force."""
+    with closing(viewed(run / "equipoise.journal")) as book:
+        entries = list(book.entries())
+    for entry in entries:
+        decision, outcomes = entry.decision, {} if entry.receipt is None else entry.receipt.outcomes
+        refused = {o.reason for o in outcomes.values() if o.status is Status.REFUSED}
+        yield {
+            "at_s": round(entry.at_s - entries[0].at_s, 1),
+            "id": decision.decision_id,
+            "did": decision.action.value if decision.code is None else decision.code.value,
+            "reason": decision.reason,
+            "split": _split(entry.seen.in_force),
+            "ordered": None if decision.order is None else _split(decision.order),
+            "refused": sorted(reason.replace(_ran_in(run), SHOWN) for reason in refused),
+            "blind": any(note.code == "feed-failed" for note in entry.seen.snapshot.notes),
+        }
+
+
+def _ran_in(run: Path) -> str:
+    """The folder of all its runs, wherever it was moved since."""
+    return str(Path(json.loads((run / "config.json").read_text())["folder"]).parent)
+
+
+def _split(there: Setpoints) -> tuple[int | None, int | None]:
+    return there.gpus_trainer, there.gpus_generator
 
 
 def kept_ticks(run: Path) -> set[int]:
@@ -81,7 +111,7 @@ def trimmed(run: Path, out: Path, kept: Iterable[int]) -> None:
         with copy:
             marks = ",".join(str(i) for i in sorted(kept))
             copy.execute(f"DELETE FROM tick WHERE id NOT IN ({marks})")
-            copy.execute("UPDATE tick SET receipt = replace(receipt, ?, ?)", (str(run.parent), SHOWN))
+            copy.execute("UPDATE tick SET receipt = replace(receipt, ?, ?)", (_ran_in(run), SHOWN))
             who = {"host": "recorded", "pid": 1, "url": "", "version": "0.1.0"}
             copy.execute("UPDATE writer SET who = ?", (json.dumps(who),))
         copy.execute("PRAGMA journal_mode = DELETE")
@@ -95,12 +125,14 @@ def lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.live_records", description=__doc__)
     parser.add_argument("contest", type=Path)
+    parser.add_argument("faults", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--round", type=int, default=1, help="whose controlled run is kept in full")
     given = parser.parse_args(arguments)
     folder, run = given.contest.absolute(), given.contest.absolute() / f"run-{given.round - 1}-0"
     lines(given.out / "contest.jsonl", runs(folder))
     lines(given.out / "moves.jsonl", told(folder))
+    lines(given.out / "faults.jsonl", ticks(given.faults / "job"))
     shutil.copy(run / "steps.jsonl", given.out / "controlled.jsonl")
     trimmed(run, given.out / "controlled.journal", kept_ticks(run))
     return 0

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -108,6 +109,27 @@ def test_every_move_stands_there_with_what_it_promised_and_gave(runs: Mapping[st
         beside = "too few steps were left" if both is None else f"{100.0 * (both[0] / both[1] - 1.0):+.0f} %"
         assert f"| {beside} |" in PAGE.partition(row)[2][:40]
         assert move["reason"]
+
+
+def test_what_the_page_says_of_the_faults_is_what_the_controller_did() -> None:
+    ticks = records("faults.jsonl")
+    begun = {tick["id"].split(".")[0]: tick for tick in reversed(ticks) if tick["did"] == "apply"}
+    refused = next(i for i, tick in enumerate(ticks) if tick["refused"])
+    assert any(reason.startswith("engine-1: ") for reason in ticks[refused]["refused"])
+    undone = next(tick for tick in ticks[refused:] if "is undone" in tick["reason"])
+    assert undone["did"] == "frozen"
+    assert undone["split"] == begun[ticks[refused]["id"].split(".")[0]]["split"]
+
+    blind = [tick for tick in ticks if tick["blind"] and tick["did"] != "stopped"]
+    assert blind[-1]["at_s"] - blind[0]["at_s"] > 50.0
+    assert blind[-1]["did"] == "stale"
+    assert not [tick for tick in blind if tick in begun.values()]
+
+    [(before, after)] = [
+        (a, b) for a, b in pairwise(ticks) if b["at_s"] - a["at_s"] > 10.0
+    ]  # killed, and started again
+    assert int(after["id"][1:]) == int(before["id"][1:]) + 1
+    assert after["split"] == before["split"]
 
 
 def test_no_name_and_no_folder_of_a_machine_is_in_the_records(tmp_path: Path) -> None:
