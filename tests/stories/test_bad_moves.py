@@ -1,4 +1,4 @@
-"""A move that makes the job slower is taken back, once, and never in a way that does more harm."""
+"""A move that is refused half-way or makes the job slower is taken back once, and in no way that does more harm."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,9 +10,27 @@ from policies.control import ControlMode, HoldCode
 from policies.guardrails.case import Pause
 from policies.settings import SPLIT
 from policies.state import State
-from simulators.plant import Observation
+from simulators.plant import Observation, Receipt
 from tests.plants import START, FluidPlant
 from tests.stories.driving import HOUR, Kept, WantsThree, driven, rules
+
+
+@dataclass
+class RefusesGrowth(FluidPlant):
+    """Takes GPUs away, never gives any."""
+
+    def apply(self, order: Any, now_s: float) -> Receipt:
+        self.refuses = (order.setpoints.gpus_generator or 0) > 192
+        return super().apply(order, now_s)
+
+
+def test_7_a_rebalance_is_applied_by_half_and_wedges() -> None:
+    plant = RefusesGrowth()
+    state, kept = driven(plant, 2)
+    assert plant.setpoints == START
+    assert max(plant.totals) <= 256
+    assert state.move is None
+    assert any("is undone" in d.reason for d in kept.decisions)
 
 
 @dataclass

@@ -152,24 +152,6 @@ def test_6_one_replica_counted_as_many() -> None:
     assert (wish.gpus_trainer, wish.gpus_generator, wish.engines, wish.max_in_flight) == (48, 208, 26, 1664)
 
 
-@dataclass
-class RefusesGrowth(FluidPlant):
-    """Takes GPUs away, never gives any."""
-
-    def apply(self, order: Any, now_s: float) -> Receipt:
-        self.refuses = (order.setpoints.gpus_generator or 0) > 192
-        return super().apply(order, now_s)
-
-
-def test_7_a_rebalance_is_applied_by_half_and_wedges() -> None:
-    plant = RefusesGrowth()
-    state, kept = driven(plant, 2)
-    assert plant.setpoints == START
-    assert max(plant.totals) <= 256
-    assert state.move is None
-    assert any("is undone" in d.reason for d in kept.decisions)
-
-
 @pytest.mark.parametrize(
     "unknown", [Setpoints(), Setpoints(gpus_trainer=0, gpus_generator=0), Setpoints(gpus_trainer=64)]
 )
