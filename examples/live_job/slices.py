@@ -35,7 +35,7 @@ class Slices:
 
     @classmethod
     def named(cls, name: str) -> "Slices":
-        root = V1 if (V1 / "cpu.cfs_quota_us").exists() else V2 / _own_v2()
+        root = V1 if (V1 / "cpu.cfs_quota_us").exists() else sharing(V2, _own_v2())
         folder = root / f"equipoise-live-{os.getpid()}-{name}"
         try:
             folder.mkdir()
@@ -74,6 +74,21 @@ class Slices:
                     with suppress(ProcessLookupError):
                         os.kill(int(pid), signal.SIGKILL)
                 time.sleep(0.1)
+
+
+def sharing(top: Path, own: str) -> Path:
+    """The nearest group, from our own up, whose children share out CPU time; our own where none is.
+
+    A group that has processes of its own, as a shell's has, hands no controller to its children: one above it does.
+    """
+    mine = top / own
+    for group in (mine, *mine.parents):
+        with suppress(OSError):
+            if "cpu" in (group / "cgroup.subtree_control").read_text().split():
+                return group
+        if group == top:
+            break
+    return mine
 
 
 def _own_v2() -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from examples.live_job.live import exit_code, job_file, main, stay
+from examples.live_job.slices import sharing
 from examples.live_job.stage import LIBC, Stage, await_url, fresh, staged
 from tuner.config import load
 
@@ -156,3 +157,16 @@ def test_without_its_python_the_environment_is_not_made_and_the_remedy_is_said(t
     assert "live: missing: a complete Python 3.11" in made.stderr
     assert "live: remedy:  install one" in made.stderr
     assert not (tmp_path / "venv").exists()
+
+
+def test_cpu_time_is_shared_out_where_the_kernel_allows_it(tmp_path: Path) -> None:
+    """A shell's own group hands no controller on; of those above it the nearest that does is taken."""
+    own = "user.slice/session.scope"
+    (tmp_path / own).mkdir(parents=True)
+    (tmp_path / own / "cgroup.subtree_control").write_text("")
+    assert sharing(tmp_path, own) == tmp_path / own
+    (tmp_path / "cgroup.subtree_control").write_text("cpuset cpu memory\n")
+    (tmp_path / "user.slice/cgroup.subtree_control").write_text("cpuset memory\n")
+    assert sharing(tmp_path, own) == tmp_path
+    (tmp_path / "user.slice/cgroup.subtree_control").write_text("cpu\n")
+    assert sharing(tmp_path, own) == tmp_path / "user.slice"
