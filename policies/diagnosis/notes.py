@@ -25,6 +25,9 @@ NOTES: Mapping[str, NoteSpec] = {
     "impossible-value": NoteSpec(WARNING, "A value is impossible", "outside its signal's range (above); not used"),
     "truncated-record": NoteSpec(INFO, "A record is cut", "it starts or ends in the middle; what is whole is used"),
     "unnumbered-records": NoteSpec(INFO, "Unnumbered records", "records without a step could not be joined to steps"),
+    "unplaced-records": NoteSpec(
+        INFO, "Records that --since cannot place", "no step or no time in them, as was asked by; they are kept"
+    ),
     "broken-lines": NoteSpec(INFO, "Broken lines", "lines that are no record of the file's kind are skipped"),
     "damaged-record": NoteSpec(INFO, "Damaged record", "a record of a binary file fails its check and is left out"),
     "large-record": NoteSpec(INFO, "Large record", "a record beyond the size of any scalar is passed over"),

@@ -93,6 +93,15 @@ def test_a_start_after_the_end_names_the_option_that_left_nothing(log: Path) -> 
     assert b"--since 99999" in done.stderr
 
 
+def test_a_start_in_time_cannot_cut_a_log_without_times_and_says_so(tmp_path: Path) -> None:
+    untimed = tmp_path / "untimed.jsonl"
+    untimed.write_text("".join(f'{{"step": {i}, "step_s": 60.0, "trainer_busy_s": 20.0}}\n' for i in range(8)))
+    told = json.loads(equipoise("advise", untimed, "--since", "2026-03-22T13:50", "--json").stdout)
+    assert "unplaced-records" in [finding["code"] for finding in told["findings"]]
+    told = json.loads(equipoise("advise", untimed, "--since", "4", "--json").stdout)
+    assert "unplaced-records" not in [finding["code"] for finding in told["findings"]]
+
+
 def test_a_log_that_starts_with_a_hole_of_nul_bytes_is_read(log: Path) -> None:
     log.write_bytes(b"\0" * 100_000 + log.read_bytes())
     assert equipoise("advise", log).returncode == OK

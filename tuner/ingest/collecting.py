@@ -41,6 +41,17 @@ class Span:
     since_s: float | None = None
     last: int | None = None
 
+    @property
+    def since(self) -> str | None:
+        """What a record must tell to be left out."""
+        if self.since_step is not None:
+            return "step"
+        return "time" if self.since_s is not None else None
+
+    def placed(self, record: Record) -> bool:
+        """Whether the record says where it lies against `since`; one that does not is kept."""
+        return (record.step if self.since_step is not None else record.time_s) is not None
+
     def holds(self, record: Record) -> bool:
         if self.since_step is not None and record.step is not None:
             return record.step >= self.since_step
@@ -97,6 +108,8 @@ class Collector:
         record = _dated(record, framework)
         if not self.span.holds(record):
             return
+        if self.span.since is not None and not self.span.placed(record):
+            self._remark(Remark("unplaced-records", f"It tells no {self.span.since}: --since keeps it.", record.origin))
         self.records[name] = self.records.get(name, 0) + 1
         latest = self.latest.setdefault(name, {})
         if len(latest) < KEYS_MAX:
