@@ -16,6 +16,8 @@ controller that was killed anywhere goes on from its last written state.
     STUCK   -> ends the move: what is in force is adopted, the knob is frozen, a person is told
 
 # 48:192 never in force -> BACK: order 64:192, UNDONE | VERIFY fails at 48:208 -> BACK: 48:192, then 64:192
+
+Inside a weight sync nothing is ordered, and the leg's clock stands still.
 """
 
 from dataclasses import dataclass, replace
@@ -26,6 +28,8 @@ from simulators.plant import Setpoints, Status
 
 REFUSALS_MAX = 3
 """A leg that the plant refused so often has failed."""
+SYNC_MOST_S = 1800.0
+"""A weight sync is over by then; what still looks like one is an engine that hangs, and the leg's clock goes on."""
 SHRINK_WITH_GENERATOR = frozenset({"gpus_generator", "engines", "gpus_prefill", "gpus_decode", "max_in_flight"})
 
 
@@ -59,7 +63,9 @@ class Move:
     """The setting that is being ordered."""
     stage: Stage = Stage.WALK
     since_s: float = 0.0
-    """When this leg or stage began."""
+    """When this leg or stage began; later by the weight syncs since."""
+    syncing_s: float | None = None
+    """Since when a weight sync is under way."""
     confirmed: bool = False
     """The plant has answered `applied` to an order of this setting."""
     refusals: int = 0
@@ -122,7 +128,8 @@ def _smaller(origin: Setpoints, goal: Setpoints) -> Setpoints:
 
 def advanced(move: Move, scene: Scene) -> Move:
     """The move after one look at the plant. Every stage ends, by success or in time."""
-    late = scene.now_s - move.since_s > move.leg_limit_s
+    move = _clocked(move, scene)
+    late = scene.now_s - _stood_s(move, scene) - move.since_s > move.leg_limit_s
     match move.stage:
         case Stage.WALK:
             return _walked(move, scene, late)
@@ -134,6 +141,22 @@ def advanced(move: Move, scene: Scene) -> Move:
             return _retraced(move, scene, late)
         case _:
             return move
+
+
+def _clocked(move: Move, scene: Scene) -> Move:
+    """The move with its clock held while a weight sync lasts, and set on when it is over; settling goes on in one."""
+    if move.ended or move.stage is Stage.SETTLE:
+        return move
+    if scene.syncing:
+        return move if move.syncing_s is not None else replace(move, syncing_s=scene.now_s)
+    if move.syncing_s is None:
+        return move
+    return replace(move, since_s=move.since_s + _stood_s(move, scene), syncing_s=None)
+
+
+def _stood_s(move: Move, scene: Scene) -> float:
+    """How long the clock has been held by the sync under way."""
+    return 0.0 if move.syncing_s is None else min(scene.now_s - move.syncing_s, SYNC_MOST_S)
 
 
 def order_of(move: Move, scene: Scene) -> Setpoints | None:
@@ -155,7 +178,9 @@ def answered(move: Move, status: Status) -> Move:
 def back(move: Move, now_s: float, why: str) -> Move:
     """The same move walked back, from wherever it is: the setting before the one that is due comes next."""
     at = max(0, move.at - 1)
-    return replace(move, stage=Stage.BACK, at=at, since_s=now_s, why_back=why, confirmed=False, refusals=0)
+    return replace(
+        move, stage=Stage.BACK, at=at, since_s=now_s, syncing_s=None, why_back=why, confirmed=False, refusals=0
+    )
 
 
 def due(move: Move) -> Setpoints:
@@ -165,7 +190,7 @@ def due(move: Move) -> Setpoints:
 
 
 def _to(move: Move, scene: Scene, stage: Stage) -> Move:
-    return replace(move, stage=stage, since_s=scene.now_s, confirmed=False, refusals=0)
+    return replace(move, stage=stage, since_s=scene.now_s, syncing_s=None, confirmed=False, refusals=0)
 
 
 def _walked(move: Move, scene: Scene, late: bool) -> Move:

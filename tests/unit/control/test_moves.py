@@ -76,6 +76,32 @@ def test_a_late_leg_is_called_off_before_its_gpus_are_given_back() -> None:
     assert (confirmed.at, due(confirmed).gpus_trainer) == (0, 64)
 
 
+def seen_every(seconds: float, until_s: float, now: Move, syncing: bool, since_s: float = 0.0) -> Move:
+    """The move after looks at a plant that does nothing."""
+    at_s = since_s
+    while at_s < until_s and now.stage is Stage.WALK:
+        at_s += seconds
+        now = advanced(now, Scene(at_s, START, syncing))
+    return now
+
+
+def test_the_time_of_a_weight_sync_is_not_the_leg_s() -> None:
+    """Nothing can be ordered in it: a leg that had to wait for one has not failed."""
+    now = seen_every(30.0, 1200.0, move(), syncing=True)
+    assert now.stage is Stage.WALK
+    now = advanced(now, Scene(1230.0, START))
+    assert order_of(now, Scene(1230.0, START)) is not None
+    assert seen_every(30.0, 1470.0, now, syncing=False, since_s=1230.0).stage is Stage.WALK
+    late = seen_every(30.0, 1620.0, now, syncing=False, since_s=1230.0)
+    assert (late.stage, late.why_back) == (Stage.BACK, "leg 1 was not in force after 300 s")
+
+
+def test_what_looks_like_a_weight_sync_for_ever_does_not_hold_a_move_for_ever() -> None:
+    now = seen_every(30.0, 1800.0, move(), syncing=True)
+    assert now.stage is Stage.WALK
+    assert seen_every(30.0, 2400.0, now, syncing=True, since_s=1800.0).stage is Stage.BACK
+
+
 @dataclass
 class Fickle:
     """A plant that may take an order, leave it, put it off or lose it, as drawn."""
