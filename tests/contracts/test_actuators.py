@@ -37,7 +37,7 @@ try: there = json.load(open(state))
 except FileNotFoundError: there = {"in_force": {"max_in_flight": 1536}, "count": 0}
 outcomes = {}
 if asked["action"] == "apply":
-    there["count"] += 1
+    there["count"] += any(there["in_force"].get(k) != v for k, v in asked["setpoints"].items())
     there["in_force"].update(asked["setpoints"])
     outcomes = {k: {"status": "applied", "reason": "done"} for k in asked["setpoints"]}
     json.dump(there, open(state, "w"))
@@ -61,6 +61,7 @@ def test_the_command_conforms(tmp_path: Path) -> None:
 def test_the_control_file_conforms(tmp_path: Path) -> None:
     path = tmp_path / "control.json"
     job = hook("equipoise_control").ControlFile(path)
+    job.acknowledge({"max_in_flight": 1536, "oversampling_ratio": 1.25})
 
     def boundary() -> None:
         wanted = job.changed()
@@ -125,6 +126,9 @@ class Memory:
         refused = self._refused(order, asked)
         if refused:
             return Receipt(order.decision_id, dict.fromkeys(asked, Outcome(Status.REFUSED, refused)))
+        if self.fault == "comes late" and value != self.world["value"]:
+            self.world["coming"] = int(value or 0)
+            return Receipt(order.decision_id, dict.fromkeys(asked, Outcome(Status.PENDING, "on its way")))
         if value != self.world["value"] or self.fault == "acts twice":
             self.world["count"] += 1
             self.world["value"] = int(value or 0)
@@ -149,7 +153,11 @@ class Memory:
 
 def memory(fault: str) -> Stage:
     world = {"value": 1536, "count": 0}
-    return Stage(lambda: Memory(world, fault), Setpoints(max_in_flight=512), effects=lambda: world["count"])
+
+    def arrive() -> None:
+        world["value"] = world.pop("coming", world["value"])
+
+    return Stage(lambda: Memory(world, fault), Setpoints(max_in_flight=512), settle=arrive, effects=lambda: world["count"])
 
 
 def test_a_users_own_actuator_conforms() -> None:
@@ -161,6 +169,7 @@ def test_a_users_own_actuator_conforms() -> None:
     [
         ("shows another", "applied, and current"),
         ("acts twice", "the same order twice is one order"),
+        ("comes late", "an order that was called off came true afterwards"),
         ("gives no reason", "every outcome has a reason"),
         ("is silent", "one outcome for each ordered setpoint"),
         ("forgets tokens", "a fencing token smaller than one seen is refused"),

@@ -11,7 +11,7 @@ shows, not what `status` says.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,9 +22,9 @@ from simulators.plant import Change, Inventory, Order, Outcome, Setpoints, Statu
 from tuner.actuators import wire
 from tuner.actuators.base import Actuator
 from tuner.actuators.dialect import translated
-from tuner.actuators.guarded import Guarded, Outcomes, alike
+from tuner.actuators.guarded import Guarded, Open, Outcomes, Trouble, alike
 from tuner.actuators.process import ask
-from tuner.actuators.site import Site, capabilities
+from tuner.actuators.site import Site, capabilities, owned
 from tuner.names import Knob
 
 SCHEMA = 1
@@ -52,7 +52,8 @@ class Options(BaseModel):
 
 
 def make(options: Options, site: Site) -> Actuator:
-    return Guarded(_Program(options, site), site)
+    hand = _Program(options, site)
+    return Guarded(hand, site, hand.troubles)
 
 
 class _Program:
@@ -62,6 +63,8 @@ class _Program:
         self._options, self._site = options, site
         self._waiting: tuple[Order, float] | None = None
         """The order that it called pending, and when."""
+        self._left = owned(options.knobs)
+        """Setpoints of which something may still come: told and not answered for good, or told by a daemon before."""
         self._said = Setpoints()
         """Shown by its last answer: a program that is silent of a setpoint has not changed its mind."""
         self._inventory = Inventory()
@@ -73,6 +76,11 @@ class _Program:
     def capabilities(self) -> tuple[Capability, ...]:
         o = self._options
         return capabilities(o.knobs, self._site, Capability("", o.change, o.actuation_s, o.cost_s))
+
+    def troubles(self) -> Iterator[Trouble]:
+        _, failure = self._asked({"action": "current"})
+        if failure:
+            yield Trouble(f"asked what is in force: {failure}")
 
     def current(self) -> Setpoints:
         answer, failure = self._asked({"action": "current"})
@@ -87,12 +95,14 @@ class _Program:
     def seen_token(self) -> int:
         return 0
 
-    def pending(self, now_s: float) -> Setpoints:
-        return Setpoints()
+    def pending(self, now_s: float) -> Open:
+        """An order of what is in force has to reach the program too, where another may be on its way in there."""
+        return Open(self._left)
 
     def turn(self, order: Order, now_s: float) -> Outcomes:
         if self._waits_for(order, now_s):
             return alike(order, Status.PENDING, "the program has been told, and does not show it in force yet")
+        self._left |= values(order.setpoints).keys()
         answer, failure = self._asked(self._question(order, now_s))
         if failure:
             return alike(order, Status.REFUSED, failure)
@@ -103,6 +113,7 @@ class _Program:
         result = {
             name: self._judged(name, value, outcomes.get(name)) for name, value in values(order.setpoints).items()
         }
+        self._left -= {n for n, o in result.items() if o.status is Status.APPLIED or _refuses(outcomes.get(n))}
         pending = {outcome.status for outcome in result.values()} == {Status.PENDING}
         self._waiting = (order, now_s) if pending else None
         return result
@@ -149,3 +160,8 @@ class _Program:
 
     def close(self) -> None:
         return
+
+
+def _refuses(table: object) -> bool:
+    """Its own word that nothing will come of it."""
+    return isinstance(table, Mapping) and table.get("status") == Status.REFUSED.value

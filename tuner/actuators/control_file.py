@@ -8,7 +8,7 @@ they are what is in force. `base` is the split at the start. The hooks are under
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from policies.settings import merged, values
 from simulators.plant import Change, Inventory, Order, Outcome, Setpoints, Status
 from tuner.actuators import files, wire
 from tuner.actuators.base import Actuator
-from tuner.actuators.guarded import Guarded, Outcomes, alike
+from tuner.actuators.guarded import Guarded, Open, Outcomes, Trouble, alike
 from tuner.actuators.site import Site, capabilities
 from tuner.errors import ActuationError
 from tuner.names import FilePath, Knob
@@ -42,13 +42,14 @@ class Options(BaseModel):
     actuation_s: Annotated[float, Field(ge=0)] = 300.0
     """A prior: half a step or so, until it is measured."""
     patience_s: Annotated[float, Field(gt=0)] = 3600.0
-    """An order that no hook takes up in this time is withdrawn."""
+    """Where no hook has answered for so long, the order is withdrawn, and others are refused until one answers."""
 
 
 def make(options: Options, site: Site) -> Actuator:
     """The job goes on through the change, so nothing is resumed on another number of GPUs."""
     hot = replace(site, topology=replace(site.topology, trainer_resize=None))
-    return Guarded(_Letterbox(options, site), hot)
+    hand = _Letterbox(options, site)
+    return Guarded(hand, hot, hand.troubles)
 
 
 class _Letterbox:
@@ -59,7 +60,9 @@ class _Letterbox:
         self._path = options.path
         self._answer = options.path.with_name(options.path.name + ".ack")
         self._since: tuple[int, float] | None = None
-        """The letter that waits, and since when."""
+        """The last letter that was answered, and since when a later one waits."""
+        self._wrote = 0
+        """The last letter of ours."""
 
     @property
     def name(self) -> str:
@@ -78,14 +81,29 @@ class _Letterbox:
     def inventory(self) -> Inventory:
         return Inventory()
 
+    def troubles(self) -> Iterator[Trouble]:
+        files.demand_room(self._path)
+        self._read(self._path)
+        if not self._read(self._answer):
+            said = f"{self._answer} is not there: no hook has begun; import one of deploy/hooks in the training process"
+            yield Trouble(said, blocks=False)
+
     def seen_token(self) -> int:
         try:
             return _count(self._read(self._path), "fencing_token")
         except ActuationError:
             return 0
 
-    def pending(self, now_s: float) -> Setpoints:
-        return Setpoints()
+    def pending(self, now_s: float) -> Open:
+        """What an unread letter orders otherwise than it is: an order of what is in force has to withdraw it."""
+        try:
+            letter, answer = self._read(self._path), self._read(self._answer)
+        except ActuationError:
+            return Open(frozenset())
+        if _count(answer, "sequence") == _count(letter, "sequence"):
+            return Open(frozenset())
+        there = values(wire.setpoints(answer.get("setpoints")))
+        return Open(frozenset(name for name, value in values(_ordered(letter)).items() if there.get(name) != value))
 
     def turn(self, order: Order, now_s: float) -> Outcomes:
         try:
@@ -94,33 +112,34 @@ class _Letterbox:
             return alike(order, Status.REFUSED, str(error))
 
     def _written(self, order: Order, now_s: float) -> Outcomes:
-        letter = self._read(self._path)
-        wanted = merged(self._standing(letter), order.setpoints)
-        if wanted != wire.setpoints(letter.get("setpoints")) or order.fencing_token != _count(letter, "fencing_token"):
+        letter, answer = self._read(self._path), self._read(self._answer)
+        if 0 < self._wrote < _count(letter, "sequence"):
+            raise ActuationError(f"{self._path} was written by another since: two controllers on one job; stop one")
+        if self._waited_s(letter, answer, now_s) > self._options.patience_s:
+            return self._withdrawn(order, letter)
+        wanted = merged(_standing(letter, answer), order.setpoints)
+        if wanted != _ordered(letter) or order.fencing_token != _count(letter, "fencing_token"):
             letter = self._write(wanted, order, _count(letter, "sequence") + 1)
-        return self._answered(order, _count(letter, "sequence"), now_s)
+            self._waited_s(letter, answer, now_s)
+        if _count(answer, "sequence") == _count(letter, "sequence"):
+            return {name: _outcome(name, value, answer, self._answer) for name, value in values(order.setpoints).items()}
+        due_s = None if self._since is None else self._since[1] + self._options.actuation_s
+        return alike(order, Status.PENDING, f"waits in {self._path} for the next step boundary", due_s)
 
-    def _standing(self, letter: Mapping[str, Any]) -> Setpoints:
-        """What the letter orders, less what the hook refused: else each later order would ask for that again."""
-        answer, ordered = self._read(self._answer), wire.setpoints(letter.get("setpoints"))
-        if _count(answer, "sequence") != _count(letter, "sequence") or not answer.get("refused"):
-            return ordered
-        there = values(wire.setpoints(answer.get("setpoints")))
-        return replace(ordered, **{name: there[name] for name in values(ordered) if name in there})
+    def _waited_s(self, letter: Mapping[str, Any], answer: Mapping[str, Any], now_s: float) -> float:
+        """For how long no letter was answered. A later letter is no new beginning: nobody has read the one before."""
+        answered = _count(answer, "sequence")
+        if answered == _count(letter, "sequence"):
+            self._since = None
+            return 0.0
+        if self._since is None or self._since[0] != answered:
+            self._since = (answered, now_s)
+        return now_s - self._since[1]
 
-    def _answered(self, order: Order, sequence: int, now_s: float) -> Outcomes:
-        """What the hook says of this letter; withdrawn where it has said nothing for too long."""
-        answer = self._read(self._answer)
-        if _count(answer, "sequence") == sequence:
-            refused = answer.get("refused")
-            said = refused if isinstance(refused, Mapping) else {}
-            return {name: _outcome(name, said, self._answer) for name in values(order.setpoints)}
-        if self._since is None or self._since[0] != sequence:
-            self._since = (sequence, now_s)
-        if now_s - self._since[1] <= self._options.patience_s:
-            due_s = self._since[1] + self._options.actuation_s
-            return alike(order, Status.PENDING, f"waits in {self._path} for the next step boundary", due_s)
-        self._write(self.current(), order, sequence + 1)
+    def _withdrawn(self, order: Order, letter: Mapping[str, Any]) -> Outcomes:
+        """What stands in the file is what is in force; a hook that comes back answers that letter, and is heard again."""
+        if _ordered(letter) != self.current():
+            self._write(self.current(), order, _count(letter, "sequence") + 1)
         why = f"no hook has read {self._path} in {self._options.patience_s:.0f} s: the order is withdrawn"
         return alike(order, Status.REFUSED, why)
 
@@ -134,6 +153,7 @@ class _Letterbox:
             "base": {k: v for k, v in values(self._site.in_force).items() if k in ("gpus_trainer", "gpus_generator")},
         }
         files.write(self._path, json.dumps(letter, indent=1, allow_nan=False).encode() + b"\n")
+        self._wrote = sequence
         return letter
 
     def _read(self, path: Path) -> Mapping[str, Any]:
@@ -155,9 +175,25 @@ def _count(document: Mapping[str, Any], key: str) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
-def _outcome(name: str, refused: Mapping[str, Any], path: Path) -> Outcome:
-    """The hook has read the letter, and yet the setpoint is not in force: it says why, or it is not its to turn."""
-    why = refused.get(name)
+def _ordered(letter: Mapping[str, Any]) -> Setpoints:
+    return wire.setpoints(letter.get("setpoints"))
+
+
+def _standing(letter: Mapping[str, Any], answer: Mapping[str, Any]) -> Setpoints:
+    """What the letter orders, less what the hook refused: else each later order would ask for that again."""
+    ordered = _ordered(letter)
+    if _count(answer, "sequence") != _count(letter, "sequence") or not answer.get("refused"):
+        return ordered
+    there = values(wire.setpoints(answer.get("setpoints")))
+    return replace(ordered, **{name: there[name] for name in values(ordered) if name in there})
+
+
+def _outcome(name: str, value: object, answer: Mapping[str, Any], path: Path) -> Outcome:
+    """The hook has read the letter: the setpoint is in force, or it says why not, or it is not its to turn."""
+    if values(wire.setpoints(answer.get("setpoints"))).get(name) == value:
+        return Outcome(Status.APPLIED, "the hook shows it in force")
+    refused = answer.get("refused")
+    why = refused.get(name) if isinstance(refused, Mapping) else None
     words = (
         why if isinstance(why, str) and why.strip() else f"the hook has read the order and {path} does not show {name}"
     )

@@ -54,6 +54,15 @@ def write(path: Path, data: bytes) -> None:
         os.close(folder)
 
 
+def demand_room(path: Path) -> None:
+    """Raises ActuationError where no file of this name can be written, as far as can be seen without writing."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise ActuationError(f"{folder} is no folder: make it, or name another path")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ActuationError(f"{folder} cannot be written by user {os.geteuid()}: give it the right, or name another path")
+
+
 def _replace(folder: int, path: Path, data: bytes) -> None:
     """Written beside under another name, then renamed; what was begun is taken away when it fails."""
     beside = f".{path.name}.{os.getpid()}.new"

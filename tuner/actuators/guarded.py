@@ -1,11 +1,11 @@
 """The contract's common half: a hand knows how to turn knobs, `Guarded` knows when it must not.
 
 order -> token older than one seen: refused | a knob that is illegal: the whole order is refused, nothing is touched
-      -> under way already: pending | in force already: applied | failed before: refused again, in the same words
-      -> the rest goes to the hand
+      -> under way already: pending | failed before: refused again, in the same words
+      -> in force already, and nothing else on its way: applied | the rest goes to the hand
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,8 +27,28 @@ class Failed:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Setpoints of which another value was ordered and may still come; a new order takes its place."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What stands in the way of an order, seen without giving one; with the remedy."""
+
+    said: str
+    blocks: bool = True
+    """False: it may be gone by the time of an order."""
+
+
+def no_trouble() -> Iterable[Trouble]:
+    return ()
+
+
 class Hand(Protocol):
-    """What differs between actuators. It is asked only for what is legal and not yet in force."""
+    """What differs between actuators. It is asked only for what is legal, and not in force for certain."""
 
     @property
     def name(self) -> str: ...
@@ -43,8 +63,8 @@ class Hand(Protocol):
         """The largest fencing token that its own medium keeps (a file, an annotation); 0 where it keeps none."""
         ...
 
-    def pending(self, now_s: float) -> Setpoints | Failed:
-        """Under way, and not to be replaced before it ends; empty where a new order replaces what was.
+    def pending(self, now_s: float) -> Setpoints | Failed | Open:
+        """Under way, and not to be replaced before it ends; `Open` where a new order replaces what was.
 
         A change that failed is told by the look that finds it so: Guarded refuses that decision from then on.
         """
@@ -60,8 +80,9 @@ class Hand(Protocol):
 class Guarded:
     """A hand as an Actuator."""
 
-    def __init__(self, hand: Hand, site: Site) -> None:
-        self._hand, self._site = hand, site
+    def __init__(self, hand: Hand, site: Site, look: Callable[[], Iterable[Trouble]] = no_trouble) -> None:
+        """`look`: what `troubles` tells."""
+        self._hand, self._site, self._look = hand, site, look
         self._token = 0
         self._failed: Failed | None = None
         """The last decision that failed."""
@@ -80,6 +101,13 @@ class Guarded:
     def inventory(self) -> Inventory:
         return self._hand.inventory()
 
+    def troubles(self) -> tuple[Trouble, ...]:
+        """For `doctor`: is the hand's world there, and may we touch it?"""
+        try:
+            return tuple(self._look())
+        except ActuationError as error:
+            return (Trouble(str(error)),)
+
     def apply(self, order: Order, now_s: float) -> Receipt:
         if self._closed:
             raise ActuationError(f"{self.name}: closed; make it anew from the job file")
@@ -97,7 +125,7 @@ class Guarded:
             why = f"a newer writer (token {seen}) has this job; token {order.fencing_token} is refused"
             return _all(asked, Status.REFUSED, why)
         self._token = seen = order.fencing_token
-        under_way = self._under_way(now_s)
+        under_way, left = self._under_way(now_s)
         in_force = self._hand.current()
         knobs = tuple(c.knob for c in self._hand.capabilities())
         wrong = refusals(self._site, in_force, order.setpoints, knobs)
@@ -107,18 +135,22 @@ class Guarded:
         if under_way:
             there = values(in_force)
             return {name: _beside(name, value, under_way, there) for name, value in asked.items()}
-        return self._turned(order, in_force, now_s)
+        return self._turned(order, in_force, left, now_s)
 
-    def _under_way(self, now_s: float) -> Mapping[str, object]:
-        found = self._hand.pending(now_s)
-        if isinstance(found, Setpoints):
-            return values(found)
-        self._failed = found
-        return {}
+    def _under_way(self, now_s: float) -> tuple[Mapping[str, object], frozenset[str]]:
+        """What must not be replaced, and the names of what a new order has to replace."""
+        match self._hand.pending(now_s):
+            case Failed() as failed:
+                self._failed = failed
+                return {}, frozenset()
+            case Open(names):
+                return {}, names
+            case settings:
+                return values(settings), frozenset()
 
-    def _turned(self, order: Order, in_force: Setpoints, now_s: float) -> Outcomes:
+    def _turned(self, order: Order, in_force: Setpoints, left: frozenset[str], now_s: float) -> Outcomes:
         asked, there = values(order.setpoints), values(in_force)
-        fresh = {name: value for name, value in asked.items() if there.get(name) != value}
+        fresh = {name: value for name, value in asked.items() if there.get(name) != value or name in left}
         outcomes = dict(_all(asked, Status.APPLIED, "in force already", now_s))
         if not fresh:
             return outcomes

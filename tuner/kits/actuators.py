@@ -20,6 +20,8 @@ from tuner.errors import ActuationError
 
 LOOKS_MAX = 200
 """A change that is not in force after so many looks will never be."""
+LATE_LOOKS = 5
+"""After an order was called off, for what would come of it all the same."""
 
 
 def nothing() -> None:
@@ -53,15 +55,17 @@ class Stage:
 
 def assert_conforms(stage: Stage) -> None:
     """Raises AssertionError with the rule that is broken."""
-    _describes_itself(stage)
+    before = _describes_itself(stage)
     _refuses(stage)
     _dry_run_changes_nothing(stage)
     _obeys_once(stage)
+    _calls_off(stage, before)
     _fences(stage)
     _closes(stage)
 
 
-def _describes_itself(stage: Stage) -> None:
+def _describes_itself(stage: Stage) -> Setpoints:
+    """What is in force at first."""
     actuator = stage.make()
     try:
         assert actuator.name.strip(), "an actuator has a name"
@@ -69,8 +73,10 @@ def _describes_itself(stage: Stage) -> None:
         assert able, "an actuator turns at least one knob"
         assert all(isinstance(c, Capability) and c.actuation_s >= 0.0 and c.cost_s >= 0.0 for c in able)
         assert len({c.knob for c in able}) == len(able), "one capability a knob"
-        assert isinstance(actuator.current(), Setpoints)
+        before = actuator.current()
+        assert isinstance(before, Setpoints)
         assert isinstance(actuator.inventory(), Inventory)
+        return before
     finally:
         actuator.close()
 
@@ -147,6 +153,28 @@ def _until_in_force(stage: Stage, actuator: Actuator, order: Order) -> None:
             return
         stage.settle()
     raise AssertionError(f"still pending after {LOOKS_MAX} looks: {receipt}")
+
+
+def _calls_off(stage: Stage, before: Setpoints) -> None:
+    """An order of what is in force calls off another that is on its way: once it is applied, nothing comes late."""
+    there, legal = values(before), values(stage.legal)
+    if not stage.changes or not legal.keys() <= there.keys():
+        return
+    away = Order(Setpoints(**{name: there[name] for name in legal}), "called.1", 5)
+    back = Order(stage.legal, "called.0b", 5)
+    actuator = stage.make()
+    try:
+        _applied(actuator, away, 250.0)
+        for look in range(LOOKS_MAX):
+            if _applied(actuator, back, 251.0 + look / LOOKS_MAX).status is Status.APPLIED:
+                break
+            stage.settle()
+        for _ in range(LATE_LOOKS):
+            stage.settle()
+        seen = {name: values(actuator.current()).get(name) for name in legal}
+        assert seen == legal, f"an order that was called off came true afterwards: {seen}"
+    finally:
+        actuator.close()
 
 
 def _fences(stage: Stage) -> None:

@@ -160,6 +160,28 @@ else:
     assert count.read_text() == "xx"
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_program_is_told_to_go_back_also_while_the_old_setting_is_still_in_force(
+    tmp_path: Path, restarted: bool
+) -> None:
+    """It is on its way to the new one: not told, it would arrive there after the move was given up."""
+    told = tmp_path / "told"
+    body = f"""
+there = {{"max_in_flight": 1536, "oversampling_ratio": 1.25}}
+outcomes = {{}}
+if asked["action"] == "apply":
+    open({str(told)!r}, "a").write(asked["decision_id"] + " ")
+    soon = asked["setpoints"]["max_in_flight"] != 1536
+    outcomes = dict.fromkeys(asked["setpoints"], {{"status": "pending" if soon else "applied", "reason": "so"}})
+say({{"outcomes": outcomes, "in_force": there}})
+"""
+    actuator = program(tmp_path, body)
+    assert actuator.apply(ORDER, 1.0).status is Status.PENDING
+    back = Order(Setpoints(max_in_flight=1536, oversampling_ratio=1.25), "d7.0b", 3)
+    assert (program(tmp_path, body) if restarted else actuator).apply(back, 400.0).status is Status.APPLIED
+    assert told.read_text().split() == ["d7.1", "d7.0b"]
+
+
 def test_an_unknown_setting_is_unknown_not_zero(tmp_path: Path) -> None:
     assert program(tmp_path, "sys.exit(1)").current() == Setpoints()
     assert program(tmp_path, "say({'in_force': {'max_in_flight': '512', 'overlap': 1}})").current() == Setpoints()

@@ -96,6 +96,38 @@ def test_an_order_that_no_hook_reads_is_withdrawn(tmp_path: Path) -> None:
     assert letter(tmp_path)["setpoints"] == {}
 
 
+def test_an_order_that_is_called_off_is_not_taken_up_by_a_hook_that_comes_late(tmp_path: Path) -> None:
+    """A step outlasted its leg, the old setting was ordered back: what is in force by luck is not in force for good."""
+    actuator, job = letterbox(tmp_path), control(tmp_path)
+    job.acknowledge({"max_in_flight": 1536, "oversampling_ratio": 1.25})
+    actuator.apply(ORDER, 0.0)
+    back = Order(Setpoints(max_in_flight=1536, oversampling_ratio=1.25), "d7.0b", 3)
+    restarted = letterbox(tmp_path)
+    assert restarted.apply(back, 900.0).status is Status.PENDING
+    assert letter(tmp_path)["setpoints"] == values(back.setpoints)
+    assert job.changed() == values(back.setpoints)
+    job.acknowledge(values(back.setpoints), step=18)
+    assert restarted.apply(back, 930.0).status is Status.APPLIED
+
+
+def test_patience_with_a_silent_hook_does_not_begin_anew_with_each_order(tmp_path: Path) -> None:
+    actuator, job = letterbox(tmp_path, patience_s=100.0), control(tmp_path)
+    job.acknowledge({"max_in_flight": 1536, "oversampling_ratio": 1.25})
+    actuator.apply(ORDER, 0.0)
+    other = Order(Setpoints(max_in_flight=768), "d8.1", 3)
+    assert actuator.apply(other, 90.0).status is Status.PENDING
+    told = actuator.apply(other, 110.0).outcomes["max_in_flight"]
+    assert (told.status, "no hook has read" in told.reason) == (Status.REFUSED, True)
+    before = letter(tmp_path)
+    assert before["setpoints"] == {"max_in_flight": 1536, "oversampling_ratio": 1.25}
+    assert actuator.apply(Order(Setpoints(max_in_flight=640), "d9.1", 3), 5000.0).status is Status.REFUSED
+    assert letter(tmp_path) == before, "nobody reads it, so nothing more is written"
+    assert job.changed() is not None, "the hook is back"
+    job.acknowledge(before["setpoints"])
+    assert actuator.apply(Order(Setpoints(max_in_flight=640), "d9.2", 3), 5030.0).status is Status.PENDING
+    assert letter(tmp_path)["setpoints"]["max_in_flight"] == 640
+
+
 @pytest.mark.parametrize("which", ["c.json", "c.json.ack"])
 def test_a_link_is_neither_read_nor_written(tmp_path: Path, which: str) -> None:
     secret = tmp_path / "secret"
@@ -138,6 +170,16 @@ def test_impossible_values_are_not_handed_to_the_job(tmp_path: Path) -> None:
 def test_a_missing_folder_is_refused_with_its_name(tmp_path: Path) -> None:
     receipt = letterbox(tmp_path / "none").apply(ORDER, 0.0)
     assert f"{tmp_path / 'none'} cannot be opened" in receipt.outcomes["max_in_flight"].reason
+
+
+def test_of_two_controllers_with_journals_of_their_own_the_first_stops(tmp_path: Path) -> None:
+    """Their tokens are counted apart and may be alike: the letters tell."""
+    one, two = letterbox(tmp_path), letterbox(tmp_path)
+    one.apply(ORDER, 0.0)
+    assert two.apply(Order(Setpoints(max_in_flight=256), "d9.1", 3), 1.0).status is Status.PENDING
+    told = one.apply(ORDER, 2.0).outcomes["max_in_flight"]
+    assert "was written by another since: two controllers on one job" in told.reason
+    assert letter(tmp_path)["setpoints"]["max_in_flight"] == 256
 
 
 def test_the_token_of_a_newer_writer_stands_in_the_file(tmp_path: Path) -> None:
