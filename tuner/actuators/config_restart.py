@@ -9,7 +9,8 @@ Killed anywhere, a new daemon finds in FILE.equipoise.json what was begun, and i
 """
 
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -23,7 +24,7 @@ from tuner.actuators import files, wire
 from tuner.actuators.base import Actuator
 from tuner.actuators.dialect import facts, translated
 from tuner.actuators.editing import STYLES, SUFFIXES, edited, settings_of
-from tuner.actuators.guarded import Guarded, Outcomes, alike
+from tuner.actuators.guarded import Guarded, Outcomes, Trouble, alike
 from tuner.actuators.restart import Restarter
 from tuner.actuators.site import Site, capabilities
 from tuner.errors import ActuationError, ConfigError
@@ -87,7 +88,8 @@ def make(options: Options, site: Site) -> Actuator:
         raise ConfigError(
             f"[[actuator]] kind='config_restart': settings of {name} cannot be written; set [job] framework"
         )
-    return Guarded(_Restarting(options, site, framework), site)
+    hand = _Restarting(options, site, framework)
+    return Guarded(hand, site, hand.troubles)
 
 
 class _Restarting:
@@ -108,6 +110,13 @@ class _Restarting:
         takes_s = self._site.topology.restart_s or USUAL_RESTART_S
         usual = Capability("", Change.RESTART, takes_s, takes_s)
         return capabilities(self._options.knobs, self._site, usual)
+
+    def troubles(self) -> Iterator[Trouble]:
+        files.demand_room(self._target)
+        self._stage()
+        settings_of(self._style, self._text())
+        if shutil.which(self._options.restart[0]) is None:
+            yield Trouble(f"restart: {self._options.restart[0]} is no program here; name it with its folder")
 
     def current(self) -> Setpoints:
         try:
@@ -169,9 +178,10 @@ class _Restarting:
         late = now_s - stage.begun_s > self._options.restart_timeout_s
         if progress.running and not late:
             return stage
-        if progress.code == 0:
-            wanted = wire.setpoints(stage.wanted)
-            if self._options.resolved is None or met(self._resolved(), wanted):
+        shown = self._options.resolved is not None
+        # A requeue under Slurm takes its own command down where that runs inside the job: the job's own word tells.
+        if progress.code == 0 or (progress.died and shown):
+            if not shown or met(self._resolved(), wire.setpoints(stage.wanted)):
                 return self._save(replace(stage, name="idle"))
             if not late:
                 return stage

@@ -28,6 +28,8 @@ class Progress:
     running: bool = False
     code: int | None = None
     """Its exit code; None while it runs, and where it died without one."""
+    died: bool = False
+    """It began, and is gone without a code: killed, or taken down with the job and the machine it ran on."""
 
 
 class Restarter:
@@ -66,7 +68,7 @@ class Restarter:
         if word != "ended" and (mine or (word == "running" and self._is_ours(number))):
             return Progress(running=True)
         word, number = self._told()  # again: its last word may have come between the two looks
-        return Progress(code=number if word == "ended" else None)
+        return Progress(code=number if word == "ended" else None, died=word == "running")
 
     def kill(self) -> None:
         """Ends it with its children; what it began on other machines it alone can end."""

@@ -172,6 +172,19 @@ def test_a_daemon_killed_before_the_restart_began_ends_in_a_known_state(tmp_path
         assert (tmp_path / "overrides").read_text() == ""
 
 
+def test_a_restart_command_that_went_down_with_its_job_has_not_failed_where_the_job_says_so(tmp_path: Path) -> None:
+    """A sidecar inside a Slurm allocation requeues that allocation: daemon and command end with it, and it restarts."""
+    resolved = tmp_path / "resolved.json"
+    resolved.write_text(json.dumps(VERL))
+    actuator(tmp_path, "kill -9 $PPID", resolved=resolved).apply(ORDER, 0.0)
+    again = actuator(tmp_path, "false", resolved=resolved)
+    assert again.apply(ORDER, 60.0).status is Status.PENDING, "the job waits in the queue"
+    assert (tmp_path / "overrides").read_text() == WRITTEN, "what it will start with"
+    resolved.write_text(json.dumps(VERL | {"trainer.nnodes": 6, "rollout.nnodes": 26}))
+    assert again.apply(ORDER, 120.0).status is Status.APPLIED
+    assert (tmp_path / "overrides").read_text() == WRITTEN
+
+
 @pytest.mark.parametrize("which", ["overrides", "overrides.equipoise.json", "overrides.equipoise.before"])
 def test_links_are_refused(tmp_path: Path, which: str) -> None:
     victim = tmp_path / "victim"
