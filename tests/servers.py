@@ -1,10 +1,13 @@
 """Small real HTTP servers on loopback, to be read from or to fail on: each stopped when its test ends."""
 
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from ssl import PROTOCOL_TLS_SERVER, SSLContext
 from threading import Thread
 
 HTML = b"<!DOCTYPE html><html><body><form>Please log in</form></body></html>"
@@ -91,3 +94,20 @@ def serving(respond: Respond, tls: object = None) -> Iterator[Server]:
         httpd.shutdown()
         httpd.server_close()
         thread.join()
+
+
+def certificate(folder: Path) -> SSLContext:
+    """One of its own authority, `ca.pem` in that folder, for loopback."""
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    made += [
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+        "-keyout",
+        str(folder / "key.pem"),
+        "-out",
+        str(folder / "ca.pem"),
+    ]
+    subprocess.run(made, check=True, capture_output=True)
+    context = SSLContext(PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "ca.pem", folder / "key.pem")
+    return context

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ssl import SSLContext
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -46,14 +47,17 @@ class Route:
 class ApiServer:
     """One API server on a port of its own."""
 
-    def __init__(self, roles: Mapping[str, tuple[Rule, ...]]) -> None:
+    def __init__(self, roles: Mapping[str, tuple[Rule, ...]], tls: SSLContext | None = None) -> None:
         self.store, self.roles = Store(), dict(roles)
         self.before_write: list[Any] = []
         """Called once each, before the next writes: for what happens between a client's reading and its writing."""
         self.slow_s = 0.0
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
+        if tls is not None:
+            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True)
+        self.port = int(self._http.server_port)
+        self.url = f"http{'s' * (tls is not None)}://127.0.0.1:{self.port}"
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ from ruamel.yaml import YAML
 from simulators.plant import Mode, Order, Receipt, Setpoints, Status, Topology
 from tests.apiserver.controllers import Controllers
 from tests.apiserver.server import ApiServer, Rule
+from tests.servers import certificate
 from tuner.actuators.base import Actuator
 from tuner.actuators.registry import make
 from tuner.actuators.site import Site
 from tuner.errors import ConfigError
 from tuner.kits.actuators import Stage, assert_conforms
 
-pytest.importorskip("kubernetes", reason="the official client is an extra: pip install 'equipoise[kubernetes]'")
+incluster_config = pytest.importorskip(
+    "kubernetes.config.incluster_config", reason="the official client is an extra: pip install 'equipoise[kubernetes]'"
+)
 
 SITE = Site(Topology(mode=Mode.OVERLAPPED, gpus_total=256, gpus_per_engine=8))
 RBAC = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes" / "rbac.yaml"
@@ -308,6 +312,19 @@ def test_a_replica_of_several_hosts_goes_whole(tmp_path: Path) -> None:
     world.api.close()
 
 
+def test_two_groups_of_one_cluster_are_both_sides_of_a_job_and_know_each_its_own_change(cluster: World) -> None:
+    cluster.controllers.room = 5
+    generator = cluster.actuator(ready_timeout_s=20.0)
+    trainer = cluster.actuator(side="gpus_trainer", group="train")
+    assert cluster.obeyed(generator, to(8), 1000.0).status is Status.REFUSED
+    shrink = Order(Setpoints(gpus_trainer=16), "d8.1", 3)
+    assert trainer.apply(shrink, 1100.0).status is Status.PENDING
+    assert "scaled back to 4" in reason(generator.apply(to(8), 1101.0)), "its own failure is not forgotten"
+    assert "8 replicas" not in str(trainer.apply(shrink, 1102.0))
+    again = cluster.actuator(side="gpus_trainer", group="train")
+    assert again.apply(Order(Setpoints(gpus_trainer=24), "d9.1", 3), 1103.0).status is Status.REFUSED
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -324,6 +341,43 @@ def test_a_group_that_is_not_ours_to_move_is_refused(cluster: World, change: Cal
     change(held["spec"])
     cluster.api.store.replace(cluster.key, held)
     assert words in reason(cluster.actuator().apply(to(6), 1000.0))
+
+
+def test_in_a_pod_its_service_account_is_enough_and_its_token_may_rotate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No kubeconfig, as the manifests deploy it: address by environment, token and authority by files."""
+    api = ApiServer({"right": ROLE, "later": ROLE}, certificate(tmp_path))
+    world = World(tmp_path, "scale", api)
+    (tmp_path / "token").write_text("right")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(api.port))
+    actuator = world.actuator(kubeconfig=None)
+    assert actuator.current().gpus_generator == 32
+    (tmp_path / "token").write_text("later")
+    del api.roles["right"]
+    with monkeypatch.context() as later:
+        later.setattr(incluster_config, "datetime", InTwoMinutes)
+        assert actuator.current().gpus_generator == 32
+        (tmp_path / "token").write_text("")
+        later.setattr(InTwoMinutes.datetime, "ahead", timedelta(minutes=4))
+        assert "Kubernetes does not get" in reason(actuator.apply(to(6), 1000.0))
+    api.close()
+
+
+class InTwoMinutes:
+    """The module `datetime`, as the client will find it then: it reads its token anew once a minute."""
+
+    timedelta = timedelta
+
+    class datetime(datetime):  # noqa: N801
+        ahead = timedelta(minutes=2)
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "InTwoMinutes.datetime":
+            return super().now(tz) + cls.ahead
 
 
 def test_a_section_that_fits_no_cluster_is_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.apiserver.remote import RemoteStore
 from tests.apiserver.store import RefusedError
 from tests.integration.test_kubernetes import COLLECTIONS, RBAC, SITE, TARGETS, reason, to
 from tuner.actuators.base import Actuator
+from tuner.actuators.guarded import Guarded
 from tuner.actuators.kube_api import ConflictError, KubeApi, Resource
 from tuner.actuators.kube_targets import RAY_CLUSTERS, WorkerGroup
 from tuner.actuators.registry import make
@@ -245,6 +246,17 @@ def test_a_lease_is_respected_and_runs_out(deployment: Place) -> None:
 def test_missing_rights_are_said_with_the_verb(deployment: Place, token: str, words: str) -> None:
     assert words in reason(deployment.actuator(token).apply(to(6), 1000.0))
     assert deployment.replicas == 4
+
+
+def test_what_a_doctor_says_of_rights_before_any_order(place: Place) -> None:
+    right, reader = place.actuator(), place.actuator(READER)
+    assert isinstance(right, Guarded)
+    assert isinstance(reader, Guarded)
+    assert right.troubles() == ()
+    told = [trouble.said for trouble in reader.troubles()]
+    assert len(told) == 3
+    assert all("give its role the verb" in said for said in told)
+    assert ("the scale of" in told[0]) == (place.kind != "raycluster")
 
 
 def test_an_object_that_is_not_there_and_one_that_we_may_not_see_are_told_apart(deployment: Place) -> None:

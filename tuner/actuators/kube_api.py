@@ -20,6 +20,7 @@ from tuner.errors import ActuationError
 MERGE, STEPS = "application/merge-patch+json", "application/json-patch+json"
 MANAGER = "equipoise"
 """Who wrote, as `kubectl get --show-managed-fields` shows it."""
+REVIEWS = ("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 Object = dict[str, Any]
 
 
@@ -44,6 +45,19 @@ class Resource:
     def __str__(self) -> str:
         kind = f"{self.plural}.{self.group}" if self.group else self.plural
         return f"{kind}/{self.name} in {self.namespace}"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One verb on one object, or on a part of it."""
+
+    verb: str
+    at: Resource
+    part: str = ""
+    """A subresource."""
+
+    def __str__(self) -> str:
+        return f"{self.verb} {f'the {self.part} of ' if self.part else ''}{self.at}"
 
 
 class KubeApi:
@@ -87,6 +101,20 @@ class KubeApi:
         call = self._objects.patch_namespaced_custom_object_scale
         return self._asked("patch", at, lambda: call(*_parts(at), body, _content_type=MERGE, **self._writing))
 
+    def may(self, right: Right) -> bool | None:
+        """Whether we have it, as the API itself says; None where it does not tell."""
+        attributes = {"namespace": right.at.namespace, "group": right.at.group, "resource": right.at.plural}
+        named = {} if right.verb == "create" else {"name": right.at.name}
+        spec = {"resourceAttributes": {**attributes, **named, "verb": right.verb, "subresource": right.part}}
+        body = {"apiVersion": f"{REVIEWS[0]}/{REVIEWS[1]}", "kind": "SelfSubjectAccessReview", "spec": spec}
+        call = self._objects.create_cluster_custom_object
+        try:
+            told = self._asked("review", right.at, lambda: call(*REVIEWS, body, **self._limits)).get("status") or {}
+        except ActuationError:
+            return None
+        allowed = told.get("allowed")
+        return allowed if isinstance(allowed, bool) else None
+
     def pods(self, namespace: str, labels: Mapping[str, str]) -> list[Object]:
         selector = ",".join(f"{name}={value}" for name, value in labels.items())
         at = Resource("", "v1", "pods", namespace, selector)
@@ -110,7 +138,7 @@ class KubeApi:
             answer = call()
         except ApiException as error:
             raise _told(verb, at, error) from None
-        except (HTTPError, OSError, OpenApiException, ValueError) as error:
+        except (HTTPError, OSError, OpenApiException, config.ConfigException, ValueError) as error:
             raise ActuationError(f"Kubernetes does not {verb} {at}: {type(error).__name__}") from None
         if not isinstance(answer, dict):
             raise ActuationError(f"Kubernetes answers to {verb} {at} with no object")

@@ -1,4 +1,7 @@
-"""One writer: a Lease that is held around each change, with the fencing token and the change under way beside it."""
+"""One writer: a Lease that is held around each change, with the fencing token and the change under way beside it.
+
+Both sides of a job may be groups of one RayCluster: they share the lease and the token, and each has its own note.
+"""
 
 import json
 from collections.abc import Mapping
@@ -7,11 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tuner.actuators.kube_api import ConflictError, KubeApi, MissingError, Object, Resource
+from tuner.actuators.kube_api import ConflictError, KubeApi, MissingError, Object, Resource, Right
 from tuner.errors import ActuationError
 
 TOKEN = "equipoise.io/fencing-token"
-MOVE = "equipoise.io/move"
+MOVE = "equipoise.io/move-"
+"""And the side, `gpus_generator` or `gpus_trainer`."""
 DURATION_S = 60
 """A holder that has not renewed for so long is gone."""
 
@@ -30,9 +34,15 @@ class Note:
 class Lease:
     """Ours as long as it is renewed."""
 
-    def __init__(self, api: KubeApi, namespace: str, name: str, holder: str) -> None:
-        self._api, self._holder = api, holder
-        self._at = Resource("coordination.k8s.io", "v1", "leases", namespace, name)
+    def __init__(self, api: KubeApi, at: tuple[str, str], side: str, holder: str) -> None:
+        """`at`: namespace and name."""
+        self._api, self._holder, self._move = api, holder, f"{MOVE}{side}"
+        self._at = Resource("coordination.k8s.io", "v1", "leases", *at)
+
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        """What taking and renewing it takes."""
+        return Right("create", self._at), Right("update", self._at)
 
     def token(self) -> int:
         """The largest that was written; 0 where there is no lease."""
@@ -41,7 +51,7 @@ class Lease:
 
     def note(self) -> Note | None:
         """The change that was begun last; None where none was, or nobody can read it."""
-        text = _annotations(self._held()).get(MOVE)
+        text = _annotations(self._held()).get(self._move)
         try:
             return None if not text else Note(**json.loads(text))
         except (ValueError, TypeError):
@@ -56,7 +66,7 @@ class Lease:
             raise ActuationError(f"{other} holds the lease {self._at.name}: two controllers on one job")
         if token < self.token():
             raise ActuationError(f"a newer writer (token {self.token()}) has this job; token {token} is refused")
-        wanted = self._body(held, self._holder, {TOKEN: str(token), MOVE: json.dumps(_plain(note))}, now_s)
+        wanted = self._body(held, self._holder, {TOKEN: str(token), self._move: json.dumps(_plain(note))}, now_s)
         try:
             self._api.replace(self._at, wanted) if held else self._api.create(self._at, wanted)
         except ConflictError:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tuner.actuators.kube_api import KubeApi, Object, Resource, writer_of
+from tuner.actuators.kube_api import KubeApi, Object, Resource, Right, writer_of
 from tuner.errors import ActuationError
 
 LEADER_WORKER_SETS = ("leaderworkerset.x-k8s.io", "v1", "leaderworkersets")
@@ -26,6 +26,11 @@ class Seen:
 
 
 class Target(Protocol):
+    @property
+    def right(self) -> Right:
+        """What setting it takes."""
+        ...
+
     def look(self) -> Seen: ...
 
     def set(self, replicas: int, seen: Seen) -> None:
@@ -39,6 +44,10 @@ class Scaled:
 
     api: KubeApi
     at: Resource
+
+    @property
+    def right(self) -> Right:
+        return Right("patch", self.at, "scale")
 
     def look(self) -> Seen:
         held = self.api.get(self.at)
@@ -66,6 +75,10 @@ class WorkerGroup:
     api: KubeApi
     at: Resource
     group: str
+
+    @property
+    def right(self) -> Right:
+        return Right("patch", self.at)
 
     def look(self) -> Seen:
         held = self.api.get(self.at)

@@ -8,6 +8,7 @@ look (spec, pods, resourceVersion) -> lease -> write that very version -> wait u
 
 import os
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from policies.control import Capability
 from policies.settings import values
 from simulators.plant import Change, Inventory, Order, Setpoints, Status
 from tuner.actuators.base import Actuator
-from tuner.actuators.guarded import Failed, Guarded, Outcomes, alike
+from tuner.actuators.guarded import Failed, Guarded, Outcomes, Trouble, alike
 from tuner.actuators.kube_api import ConflictError, KubeApi, Resource
 from tuner.actuators.kube_lease import Lease, Note
 from tuner.actuators.kube_targets import LEADER_WORKER_SETS, RAY_CLUSTERS, Scaled, Seen, Target, WorkerGroup
@@ -75,7 +76,8 @@ def make(options: Options, site: Site) -> Actuator:
         api = KubeApi(options.timeout_s, options.kubeconfig, options.context)
     except ActuationError as error:
         raise ConfigError(f"[[actuator]] kind='kubernetes': {error}") from None
-    return Guarded(_Replicas(options, site, api), site)
+    hand = _Replicas(options, site, api)
+    return Guarded(hand, site, hand.troubles)
 
 
 def _target(options: Options, api: KubeApi) -> Target:
@@ -96,7 +98,7 @@ class _Replicas:
         self._options, self._site, self._api = options, site, api
         self._target = _target(options, api)
         holder = options.identity or socket.gethostname() or str(os.getpid())
-        self._lease = Lease(api, options.namespace, f"equipoise-{options.name}", holder)
+        self._lease = Lease(api, (options.namespace, f"equipoise-{options.name}"), options.side, holder)
         self._now_s = 0.0
         self._under_way: Setpoints | Failed = Setpoints()
         """As the last look showed it: an API that does not answer for a moment has not ended the change."""
@@ -120,6 +122,13 @@ class _Replicas:
     def inventory(self) -> Inventory:
         seen = self.current()
         return Inventory(gpus_trainer=seen.gpus_trainer, gpus_generator=seen.gpus_generator)
+
+    def troubles(self) -> Iterator[Trouble]:
+        self._target.look()
+        self._lease.token()
+        for right in (self._target.right, *self._lease.rights):
+            if self._api.may(right) is False:
+                yield Trouble(f"no right to {right}; give its role the verb {right.verb} (deploy/kubernetes/rbac.yaml)")
 
     def seen_token(self) -> int:
         try:

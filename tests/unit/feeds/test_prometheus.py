@@ -2,18 +2,16 @@
 
 import json
 import math
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from ssl import PROTOCOL_TLS_SERVER, SSLContext
 from typing import Any
 
 import pytest
 
 from tests.prometheus_api import JSON, PrometheusApi
-from tests.servers import HTML, Answer, Server, serving
+from tests.servers import HTML, Answer, Server, certificate, serving
 from tuner.errors import ConfigError
 from tuner.feeds.base import Poll
 from tuner.feeds.contract import Contract
@@ -321,22 +319,6 @@ def test_a_url_with_a_password_is_refused_without_repeating_it() -> None:
     with pytest.raises(ConfigError, match="no user or password in a URL") as refused:
         source_at(f"prometheus+http://me:{SECRET}@127.0.0.1:9090")
     assert SECRET not in str(refused.value)
-
-
-def certificate(folder: Path) -> SSLContext:
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    made += [
-        "-addext",
-        "subjectAltName=IP:127.0.0.1",
-        "-keyout",
-        str(folder / "key.pem"),
-        "-out",
-        str(folder / "ca.pem"),
-    ]
-    subprocess.run(made, check=True, capture_output=True)
-    context = SSLContext(PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "ca.pem", folder / "key.pem")
-    return context
 
 
 def test_a_certificate_of_ones_own_authority_is_trusted_where_given(api: PrometheusApi, tmp_path: Path) -> None:
