@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from policies.control import Capability
 from simulators.plant import Change, Inventory, Order, Setpoints, Status
 from tuner.actuators.base import Actuator
-from tuner.actuators.guarded import Failed, Guarded, Outcomes, alike
+from tuner.actuators.guarded import Failed, Guarded, Outcomes, Trouble, alike
 from tuner.actuators.site import GENERATOR, Site, capabilities
 from tuner.actuators.web import Web
 from tuner.errors import ActuationError, ConfigError
@@ -75,7 +75,8 @@ class Move:
 def make(options: Options, site: Site) -> Actuator:
     if not site.topology.gpus_per_engine:
         raise ConfigError("[[actuator]] kind='ray' counts engines: set [topology] gpus_per_engine")
-    return Guarded(_Serve(options, site, site.topology.gpus_per_engine), site)
+    hand = _Serve(options, site, site.topology.gpus_per_engine)
+    return Guarded(hand, site, hand.troubles)
 
 
 class _Serve:
@@ -107,6 +108,12 @@ class _Serve:
             return Inventory(trainer, generator, self._look().running)
         except ActuationError:
             return Inventory()
+
+    def troubles(self) -> Iterator[Trouble]:
+        self._alive()
+        fault = self._look().fault
+        if fault:
+            yield Trouble(f"Serve says: {fault}", blocks=False)
 
     def seen_token(self) -> int:
         return 0

@@ -7,7 +7,7 @@ A router takes a change as a job: 202 now, done or failed later. It is polled; w
 An engine outside the weight-sync set is never touched, and while one serves nothing is turned: its rollouts are stale.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from policies.control import Capability
 from simulators.plant import Change, Inventory, Order, Setpoints, Status
 from tuner.actuators.base import Actuator
 from tuner.actuators.gateway import Gateway, Worker
-from tuner.actuators.guarded import Failed, Guarded, Outcomes, alike
+from tuner.actuators.guarded import Failed, Guarded, Outcomes, Trouble, alike
 from tuner.actuators.site import GENERATOR, Site, capabilities
 from tuner.actuators.web import Web
 from tuner.errors import ActuationError, ConfigError
@@ -71,7 +71,8 @@ class Move:
 def make(options: Options, site: Site) -> Actuator:
     if not site.topology.gpus_per_engine:
         raise ConfigError("[[actuator]] kind='router' counts engines: set [topology] gpus_per_engine")
-    return Guarded(_Router(options, site, site.topology.gpus_per_engine), site)
+    hand = _Router(options, site, site.topology.gpus_per_engine)
+    return Guarded(hand, site, hand.troubles)
 
 
 class _Router:
@@ -135,11 +136,21 @@ class _Router:
         told = [f"adds {url}" for url in self._move.joining] + [f"drains {url}" for url in self._move.leaving]
         return alike(order, Status.PENDING, f"the router {', '.join(told)}", now_s + self._options.actuation_s)
 
-    def _begun(self, order: Order, now_s: float) -> Move:
-        workers = self._router.workers()
+    def troubles(self) -> Iterator[Trouble]:
+        self._demand_no_strangers(self._router.workers())
+        silent = [url for url, version in self._versions(self._set).items() if version is None]
+        if silent:
+            path = self._options.version_path
+            yield Trouble(f"{len(silent)} of {len(self._set)} engines tell no version at {path}: {silent[0]}", False)
+
+    def _demand_no_strangers(self, workers: Iterable[Worker]) -> None:
         strangers = [worker.url for worker in workers if worker.url not in self._set]
         if strangers:
             raise ActuationError(f"{strangers[0]} serves and is not in the weight-sync set: its rollouts are stale")
+
+    def _begun(self, order: Order, now_s: float) -> Move:
+        workers = self._router.workers()
+        self._demand_no_strangers(workers)
         there = self._in_service(workers)
         wanted = self._wanted(order.setpoints)
         joining = self._spare(there, wanted - len(there))

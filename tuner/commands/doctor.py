@@ -7,65 +7,31 @@ import json
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from pathlib import Path
-from statistics import fmean
 
 from policies.control import ControlMode
 from policies.guardrails.seeing import EVIDENCE
-from policies.readings import rate_series
-from policies.settings import SPLIT
-from simulators.legality import Split, legal_settings
-from simulators.plant import Bounds, Mode, Observation, Setpoints, TrainerResize
+from simulators.plant import Observation
 from tuner.config import load
 from tuner.errors import TunerError
-from tuner.ingest.reading import frameworks_named
 from tuner.journal import viewed
 from tuner.lease import remote_kind, taken
-from tuner.live import DEADLINE_S, LivePlant
+from tuner.live import LivePlant
+from tuner.preflight import Check, Checks, Level, knobs, names, reach, sandboxes
 from tuner.server.commanding import token_of
 from tuner.server.serving import is_loopback, listening
 from tuner.soundness import damage_of
 from tuner.wallclock import WallClock
-from tuner.wiring import (
-    HOST,
-    PORT,
-    Setup,
-    World,
-    charter_of,
-    framework_of,
-    live,
-    refuse_another_job,
-    setup_of,
-    source_behind,
-)
+from tuner.wiring import HOST, PORT, Setup, World, charter_of, live, refuse_another_job, setup_of
 
 DISK_LEAST_BYTES = 512 << 20
 """Free space under which a week of ticks may not fit."""
 SKEW_S = 30.0
 """Evidence this far in the future: two clocks disagree."""
 MARKS = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}
-
-
-class Level(StrEnum):
-    OK = "ok"
-    WARN = "warn"
-    """It runs, but not as one would wish."""
-    FAIL = "fail"
-    """It does not run, or does nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    about: str
-    level: Level
-    said: str
-
-
-Checks = Iterator[Check]
 
 
 def run(job: Path, *, as_json: bool) -> int:
@@ -96,11 +62,13 @@ def checked(path: Path) -> Checks:
         seen = world.plant.observe(clock.now_s())
         if isinstance(world.plant, LivePlant):
             yield from _sources(world.plant)
-        yield from _contracts(setup)
+        yield from names(setup.job, frozenset(seen.snapshot.signals))
         yield from _evidence(seen)
         yield from _guarded("policy", lambda: _policy(setup, world))
-        yield from _knobs(world, seen, setup.job.to_bounds())
-        yield from _sandboxes(seen, setup.job.bounds.sandbox_starts_per_s_max)
+        yield from knobs(world, seen, setup.job.to_bounds())
+        if isinstance(world.plant, LivePlant):
+            yield from reach(world.plant.actuators)
+        yield from sandboxes(seen, setup.job.bounds.sandbox_starts_per_s_max)
 
 
 def _guarded(about: str, checks: Callable[[], Iterable[Check]]) -> Checks:
@@ -166,21 +134,6 @@ def _sources(plant: LivePlant) -> Checks:
             yield Check("source", level, f"{feed.name}: {feed.answered} of {feed.asked} answer")
 
 
-def _contracts(setup: Setup) -> Checks:
-    """Every name that we look for, held against the names that a server or its engines have."""
-    frameworks = frameworks_named(framework_of(setup.job))
-    for source in (source_behind(told, framework_of(setup.job)) for told in setup.job.source):
-        with closing(source.feed):
-            contract = source.contracting.contract(frameworks, DEADLINE_S) if source.contracting is not None else None
-        if contract is None or contract.failure is not None:
-            continue
-        found = ", ".join(f"{len(names)} of {name}" for name, names in contract.found.items()) or "none that we know"
-        yield Check("names", Level.OK if contract.found else Level.FAIL, f"{contract.source}: metrics: {found}")
-        for gap in contract.missing:
-            near = f"; is it one of {', '.join(gap.alike)}?" if gap.alike else ""
-            yield Check("names", Level.WARN, f"{gap.what} is not told{near}; {gap.remedy}")
-
-
 def _evidence(seen: Observation) -> Checks:
     signals = seen.snapshot.signals
     known = [name for name in EVIDENCE if name in signals]
@@ -201,75 +154,3 @@ def _policy(setup: Setup, world: World) -> Checks:
     charter = charter_of(setup, world, 0.0)
     model = "with a stated model" if charter.stated is not None else "without a model of the job"
     yield Check("policy", Level.OK, f"{charter.policy}, {model}, mode {setup.mode or ControlMode.ADVISE}")
-
-
-def _knobs(world: World, seen: Observation, bounds: Bounds) -> Checks:
-    if not world.capabilities:
-        yield Check("actuators", Level.WARN, "none: whatever the mode, nothing can be turned")
-    for able in world.capabilities:
-        seconds = f"{able.actuation_s:.0f} s, costs {able.cost_s:.0f} s of the job"
-        yield Check("actuators", Level.OK, f"{able.knob}: {able.change}, takes {seconds}")
-    topology, now = world.topology, seen.in_force
-    if topology.mode is Mode.UNKNOWN:
-        yield Check("topology", Level.WARN, "[topology] mode is not known: state whether both sides run at once")
-    if not any(able.knob == SPLIT for able in world.capabilities):
-        return
-    if topology.mode is Mode.SERIAL:
-        yield Check("actuators", Level.FAIL, f"{SPLIT}: in a serial job both sides share their GPUs, there is no split")
-    if topology.trainer_resize is TrainerResize.IMPOSSIBLE:
-        yield Check(
-            "actuators", Level.FAIL, f"{SPLIT}: checkpoints of this job open on one number of trainer GPUs only"
-        )
-    if None in (now.gpus_trainer, now.gpus_generator):
-        yield Check("actuators", Level.FAIL, f"{SPLIT}: the split in force is not known; state it under [setpoints]")
-    else:
-        yield _legal(legal_settings(topology, now, bounds), now)
-
-
-def _legal(splits: Sequence[Split], now: Setpoints) -> Check:
-    """How many splits there are to choose from, and what is wrong with the one in force."""
-    legal, refused = [s for s in splits if s.refused is None], [s for s in splits if s.refused is not None]
-    said = f"{len(legal)} legal splits of {(now.gpus_trainer or 0) + (now.gpus_generator or 0)} GPUs"
-    wrong = next((s.refused for s in refused if s.gpus_trainer == now.gpus_trainer), None)
-    remedy = "check gpus_per_engine, trainer_gpu_step and trainer sizes under [topology], and [bounds]"
-    if wrong is not None:
-        return Check("topology", Level.WARN, f"{said}; the one in force is none of them: {wrong}; {remedy}")
-    if len(legal) > 1:
-        return Check("topology", Level.OK, said)
-    why = f"; not so: {refused[0].refused}" if refused else ""
-    return Check("topology", Level.WARN, f"{said}: no GPU can change sides{why}; {remedy}")
-
-
-def _sandboxes(seen: Observation, starts_per_s: float | None) -> Checks:
-    """Live sandboxes and starts against what the provider allows, where the job states or shows any."""
-    quota, busy, rates = seen.in_force.sandbox_quota, _in_flight(seen), rate_series(seen.snapshot)
-    if (quota, starts_per_s) == (None, None) and not any(name.startswith("sandbox") for name in seen.snapshot.signals):
-        return
-    if quota is not None and busy is not None:
-        level = Level.FAIL if busy > quota else Level.OK
-        yield Check("sandboxes", level, f"{busy:.0f} rollouts in flight at most, the provider allows {quota} live ones")
-    elif quota is not None:
-        yield Check("sandboxes", Level.WARN, f"{quota} may live at once; state [setpoints] max_in_flight to compare")
-    if rates:
-        yield _starts(fmean(rates), starts_per_s)
-    elif starts_per_s is not None:
-        yield Check("sandboxes", Level.WARN, f"{starts_per_s:g} starts/s are allowed; no rate of rollouts is seen yet")
-
-
-def _in_flight(seen: Observation) -> float | None:
-    """The cap in force, else what is in flight now."""
-    return seen.in_force.max_in_flight or seen.snapshot.get("inflight_rollouts")
-
-
-def _starts(rate_per_s: float, allowed_per_s: float | None) -> Check:
-    """An hour of the job's rollouts with one sandbox each, by the clock of the provider's limit.
-
-    # 5.12/s: 18,432 starts; allowed 4/s -> 1.28 h: the job is slowed | allowed 8/s -> 0.64 h
-    """
-    starts = 3600.0 * rate_per_s
-    said = f"{rate_per_s:.3g} rollouts/s: with one each, {starts:,.0f} starts an hour"
-    if allowed_per_s is None:
-        return Check("sandboxes", Level.OK, f"{said}; state [bounds] sandbox_starts_per_s_max to compare")
-    takes_h = rate_per_s / allowed_per_s
-    told = f"{said}; at the {allowed_per_s:g}/s allowed they take {takes_h:.2f} h"
-    return Check("sandboxes", Level.FAIL if takes_h > 1.0 else Level.OK, told)

@@ -15,12 +15,15 @@ from policies.control import Action, Command, CommandKind, ControlMode
 from policies.rules import Rules
 from tuner import config
 from tuner.charter import rules_of
+from tuner.config import JobFile
 from tuner.errors import ConfigError
 from tuner.inbox import People
 from tuner.lease import taken
+from tuner.live import LivePlant
 from tuner.loop import Parts, Ticked, one_tick
 from tuner.loop import run as run_loop
 from tuner.pages import Pages
+from tuner.preflight import Level, names
 from tuner.report.decided import changes, sentence, when
 from tuner.server.app import Ground, app_of
 from tuner.server.board import About, Board
@@ -117,6 +120,7 @@ def serve(setup: Setup, world: World) -> int:
             stack.callback(serving.stop)
         log = Log(sys.stderr)
         log.began(setup, start, address)
+        log.missing(setup.job, world)
         with stopping(start.inbox, world.clock) as signals:
             run_loop(replace(parts, watchers=(board, metrics, log)), start.state)
         log.say("event=stopped", f"signal={signals[-1].name if signals else 'none'}")
@@ -204,6 +208,14 @@ class Log:
         )
         for note in start.notes:
             self.say("event=note", f"reason={json.dumps(note)}")
+
+    def missing(self, job: JobFile, world: World) -> None:
+        """What the sources that can tell their names will not bring, once."""
+        reading = world.plant.reading if isinstance(world.plant, LivePlant) else None
+        seen = frozenset[str]() if reading is None else frozenset(reading.snapshot.signals)
+        for check in names(job, seen):
+            if check.level is not Level.OK:
+                self.say("event=note", f"reason={json.dumps(check.said)}")
 
     def ticked(self, ticked: Ticked) -> None:
         decision = ticked.entry.decision

@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import ClassVar
 
 import pytest
 
+from tests.servers import Answer, serving
 from tuner.cli import main
 from tuner.config import load
 
@@ -71,6 +73,12 @@ Command = Callable[..., Done]
 
 
 @pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as made:
+        yield made
+
+
+@pytest.fixture
 def equipoise(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """The command line in the job's folder, without the second that a process takes to start."""
     monkeypatch.chdir(folder)
@@ -109,11 +117,13 @@ def test_a_group_size_that_only_the_model_states_is_enough_to_look_ahead(folder:
 
 
 @pytest.mark.slow
-def test_run_serves_a_live_job_until_interrupted(folder: Path, equipoise: Command) -> None:
+def test_run_serves_a_live_job_until_interrupted(folder: Path, equipoise: Command, stack: ExitStack) -> None:
     (folder / "token").write_text(SECRET)
     text = JOB.replace("port = 0", 'port = 0\ntoken_file = "token"')
     password = 'user = "ann"\npassword_file = "token"'
-    (folder / "job.toml").write_text(f'{text}\n[[source]]\npath = "scrape+http://127.0.0.1:9"\n{password}\n')
+    engine = stack.enter_context(serving(lambda asked: Answer(b"vllm:num_requests_running 3\n")))
+    sources = f'[[source]]\npath = "scrape+{engine.url}"\n[[source]]\npath = "scrape+http://127.0.0.1:9"\n{password}\n'
+    (folder / "job.toml").write_text(f"{text}\n{sources}")
     process = subprocess.Popen(
         [sys.executable, "-m", "equipoise", "run", "--job", "job.toml"],
         cwd=folder,
@@ -125,8 +135,11 @@ def test_run_serves_a_live_job_until_interrupted(folder: Path, equipoise: Comman
     try:
         url = re.search(r"page=(\S+)", process.stderr.readline())
         assert url is not None
-        said = process.stderr.readline()
-        assert "event=decision" in said
+        said = ""
+        while "event=decision" not in said:
+            said += process.stderr.readline()
+        assert "the KV pool is not told; check that the engines are scraped" in said
+        assert "step_s is not told" not in said, "the trainer's own file tells it"
         status = equipoise("status", "--url", url[1])
         assert "swe-agent: Generation is the bottleneck" in status.out
         refused = equipoise("pause", "--url", url[1])
@@ -322,6 +335,48 @@ def test_a_doctor_says_why_there_is_nothing_to_choose(folder: Path, equipoise: C
     warned = next(line for line in done.out.splitlines() if line.startswith("WARN  topology"))
     assert words in warned
     assert "check gpus_per_engine, trainer_gpu_step" in warned
+
+
+@pytest.mark.parametrize(
+    ("section", "level", "words"),
+    [
+        ('kind = "control_file"\npath = "none/c.json"', "fail", "none is no folder: make it"),
+        ('kind = "control_file"\npath = "metrics.jsonl/c.json"', "fail", "metrics.jsonl is no folder"),
+        ('kind = "control_file"\npath = "c.json"', "warn", "c.json.ack is not there: no hook has begun"),
+        ('kind = "command"\nargv = ["nowhere"]', "fail", "asked what is in force: nowhere cannot be started"),
+        ('kind = "config_restart"\noverride = "none/o"\nrestart = ["true"]', "fail", "none is no folder"),
+        ('kind = "config_restart"\noverride = "o"\nrestart = ["nowhere"]', "fail", "nowhere is no program here"),
+        ('kind = "config_restart"\nedit = "rl.toml"\nrestart = ["true"]', "fail", "rl.toml is not there"),
+    ],
+)
+def test_a_doctor_says_what_an_actuator_cannot_reach(
+    folder: Path, equipoise: Command, section: str, level: str, words: str
+) -> None:
+    (folder / "job.toml").write_text(JOB.replace('kind = "dry_run"', section))
+    done = equipoise("doctor", "--job", "job.toml", "--json")
+    found = [(c["level"], c["said"]) for c in json.loads(done.out)["checks"] if c["about"] == "actuators"]
+    assert [told for told in found if told[0] == level and words in told[1]], found
+    assert done.code == (2 if level == "fail" else 0)
+
+
+def test_a_doctor_asks_a_router_that_nobody_runs(folder: Path, equipoise: Command) -> None:
+    section = 'kind = "router"\nurl = "http://127.0.0.1:9"\nengines = ["http://127.0.0.1:8"]'
+    (folder / "job.toml").write_text(JOB.replace('kind = "dry_run"\nknobs = ["gpus_trainer"]', section))
+    done = equipoise("doctor", "--job", "job.toml")
+    assert done.code == 2
+    assert "FAIL  actuators: router: GET http://127.0.0.1:9/workers failed: ConnectionRefusedError" in done.out
+
+
+def test_a_doctor_warns_of_bounds_that_are_broken_at_the_start(folder: Path, equipoise: Command) -> None:
+    text = JOB.replace("batch_rollouts = 512", "batch_rollouts = 512\nmax_in_flight = 600\nstaleness_bound = 4")
+    bounds = "[bounds]\ngpus_total_max = 32\nmax_in_flight_max = 500\nstaleness_max = 2\n"
+    (folder / "job.toml").write_text(text + bounds)
+    done = equipoise("doctor", "--job", "job.toml")
+    assert "WARN  bounds: gpus_total_max=32 is below the 64 GPUs in force: every move" in done.out
+    assert "WARN  bounds: max_in_flight_max=500 is below the 600 rollouts in flight in force" in done.out
+    assert "WARN  bounds: staleness_max=2 is below the 4 versions of staleness in force" in done.out
+    (folder / "job.toml").write_text(text + bounds.replace("32", "64").replace("500", "600").replace("2\n", "4\n"))
+    assert "bounds:" not in equipoise("doctor", "--job", "job.toml").out
 
 
 def test_a_log_named_as_the_journal_is_left_alone(folder: Path, equipoise: Command) -> None:
