@@ -32,6 +32,8 @@ class Metrics:
         self._build.labels(VERSION).set(1)
         for mode in ControlMode:
             self._mode.labels(mode.value).set(0)
+        for knob in ACTED:  # from 0 on, or the first refusals would be no increase
+            self._refused.labels(knob)
         for unknown in (self._error, self._coverage, self._bias, self._scale, self._success, self._last):
             unknown.set(nan)
 
