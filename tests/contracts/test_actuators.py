@@ -157,7 +157,9 @@ def memory(fault: str) -> Stage:
     def arrive() -> None:
         world["value"] = world.pop("coming", world["value"])
 
-    return Stage(lambda: Memory(world, fault), Setpoints(max_in_flight=512), settle=arrive, effects=lambda: world["count"])
+    return Stage(
+        lambda: Memory(world, fault), Setpoints(max_in_flight=512), settle=arrive, effects=lambda: world["count"]
+    )
 
 
 def test_a_users_own_actuator_conforms() -> None:

@@ -122,7 +122,9 @@ class _Letterbox:
             letter = self._write(wanted, order, _count(letter, "sequence") + 1)
             self._waited_s(letter, answer, now_s)
         if _count(answer, "sequence") == _count(letter, "sequence"):
-            return {name: _outcome(name, value, answer, self._answer) for name, value in values(order.setpoints).items()}
+            return {
+                name: _outcome(name, value, answer, self._answer) for name, value in values(order.setpoints).items()
+            }
         due_s = None if self._since is None else self._since[1] + self._options.actuation_s
         return alike(order, Status.PENDING, f"waits in {self._path} for the next step boundary", due_s)
 
@@ -137,7 +139,7 @@ class _Letterbox:
         return now_s - self._since[1]
 
     def _withdrawn(self, order: Order, letter: Mapping[str, Any]) -> Outcomes:
-        """What stands in the file is what is in force; a hook that comes back answers that letter, and is heard again."""
+        """What stands in the file is what is in force; a hook that comes back answers that, and is heard again."""
         if _ordered(letter) != self.current():
             self._write(self.current(), order, _count(letter, "sequence") + 1)
         why = f"no hook has read {self._path} in {self._options.patience_s:.0f} s: the order is withdrawn"

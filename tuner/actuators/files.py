@@ -60,7 +60,9 @@ def demand_room(path: Path) -> None:
     if not folder.is_dir():
         raise ActuationError(f"{folder} is no folder: make it, or name another path")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ActuationError(f"{folder} cannot be written by user {os.geteuid()}: give it the right, or name another path")
+        raise ActuationError(
+            f"{folder} cannot be written by user {os.geteuid()}: give it the right, or name another path"
+        )
 
 
 def _replace(folder: int, path: Path, data: bytes) -> None:
