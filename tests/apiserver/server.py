@@ -183,7 +183,8 @@ def _handler(api: ApiServer) -> type[BaseHTTPRequestHandler]:
                 self._say(refused.code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", **told})
 
         def _allowed(self, verb: str, route: Route) -> None:
-            token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+            scheme, _, given = (self.headers.get("Authorization") or "").partition(" ")
+            token = given if scheme.lower() == "bearer" else ""
             if not api.may(token, verb, route):
                 group = f' in API group "{route.group}" in the namespace "{route.namespace}"'
                 message = f'User "{token}" cannot {verb} resource "{route.resource}"{group}'
