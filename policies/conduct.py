@@ -12,7 +12,7 @@ from policies.probation import Judgement, Probation, judged, standing
 from policies.readings import settling_s
 from policies.rules import Rules
 from policies.scorecard import void_forecasts
-from policies.settings import difference, direction, knobs_of, merged
+from policies.settings import ACTED, difference, direction, knobs_of, merged
 from policies.state import RECENT_MOVES, State, Undertaking
 from simulators.plant import Change, Observation, Receipt, Setpoints, Topology
 
@@ -37,6 +37,7 @@ def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: 
         settle_s=settling_s(view.snapshot, view.in_force, actuation),
         reason=decision.reason,
         actuation_s=actuation,
+        gives_up_s=_gives_up_s(rules, knobs),
     )
     task = Undertaking(
         knobs,
@@ -121,6 +122,12 @@ def actuation_s(rules: Rules, state: State, knob: str) -> float:
     """What turning this knob takes: as measured, else the actuator's prior."""
     prior = next((c.actuation_s for c in _of(rules.capabilities, knob)), 0.0)
     return state.actuation_s.get(knob, prior)
+
+
+def _gives_up_s(rules: Rules, knobs: Iterable[str]) -> float:
+    """By the slowest of the actuators that turn these knobs or parts of them: both sides of a split may have one."""
+    parts = {part for knob in knobs for part in (knob, *ACTED.get(knob, ()))}
+    return max((c.gives_up_s for c in rules.capabilities if c.knob in parts), default=0.0)
 
 
 def _ended(rules: Rules, state: State, seen: Observation, move: Move) -> Conducted:

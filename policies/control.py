@@ -71,6 +71,8 @@ class Capability:
     """What one change costs, in seconds of the whole job's work: restarts, lost trainer time, aborted tokens."""
     data_changing: bool = False
     """True when it changes which rollouts are trained: in `auto` only where listed."""
+    gives_up_s: float = 0.0
+    """After this its actuator itself takes back what has not come true; 0: a new order does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ REFUSALS_MAX = 3
 """A leg that the plant refused so often has failed."""
 SYNC_MOST_S = 1800.0
 """A weight sync is over by then; what still looks like one is an engine that hangs, and the leg's clock goes on."""
+GIVEN_UP_S = 300.0
+"""An actuator that gives up by itself is asked for so much longer: its own word of it, and that it took back its part,
+is better than ours."""
 SHRINK_WITH_GENERATOR = frozenset({"gpus_generator", "engines", "gpus_prefill", "gpus_decode", "max_in_flight"})
 
 
@@ -64,6 +67,8 @@ class Move:
     stage: Stage = Stage.WALK
     since_s: float = 0.0
     """When this leg or stage began; later by the weight syncs since."""
+    gives_up_s: float = 0.0
+    """After this an actuator itself takes back what has not come true; 0: none does."""
     syncing_s: float | None = None
     """Since when a weight sync is under way."""
     confirmed: bool = False
@@ -83,6 +88,11 @@ class Move:
     def rest_s(self) -> float:
         """Settling that is left once the new setting is in force."""
         return max(0.0, self.settle_s - self.actuation_s)
+
+    @property
+    def late_s(self) -> float:
+        """How long a leg or stage may take."""
+        return max(self.leg_limit_s, self.gives_up_s + GIVEN_UP_S if self.gives_up_s else 0.0)
 
     @property
     def ended(self) -> bool:
@@ -129,7 +139,7 @@ def _smaller(origin: Setpoints, goal: Setpoints) -> Setpoints:
 def advanced(move: Move, scene: Scene) -> Move:
     """The move after one look at the plant. Every stage ends, by success or in time."""
     move = _clocked(move, scene)
-    late = scene.now_s - _stood_s(move, scene) - move.since_s > move.leg_limit_s
+    late = scene.now_s - _stood_s(move, scene) - move.since_s > move.late_s
     match move.stage:
         case Stage.WALK:
             return _walked(move, scene, late)
@@ -201,7 +211,7 @@ def _walked(move: Move, scene: Scene, late: bool) -> Move:
     if move.refusals >= REFUSALS_MAX:
         return back(move, scene.now_s, f"leg {move.at} was refused {move.refusals} times")
     if late:
-        return back(move, scene.now_s, f"leg {move.at} was not in force after {move.leg_limit_s:.0f} s")
+        return back(move, scene.now_s, f"leg {move.at} was not in force after {move.late_s:.0f} s")
     return move
 
 

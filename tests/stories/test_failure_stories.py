@@ -124,6 +124,18 @@ def test_4_while_the_first_engine_loads_every_tick_orders_another() -> None:
     assert max(plant.totals) == 256
 
 
+def test_4_a_start_that_its_actuator_still_waits_for_is_not_given_up_before_it() -> None:
+    """Engines on a cluster take half an hour where nodes have to come first; the actuator itself knows for how long."""
+    able = (Capability(SPLIT, actuation_s=60.0, cost_s=60.0), Capability("engines", gives_up_s=1800.0))
+    plant = FluidPlant(actuation_s=900.0)
+    _, kept = driven(plant, 3, rules(capabilities=able))
+    assert plant.setpoints.gpus_trainer == 56
+    assert len(kept.moves) == 1
+    impatient = FluidPlant(actuation_s=900.0)
+    driven(impatient, 3, rules(capabilities=able[:1]))
+    assert impatient.setpoints == START
+
+
 def test_4_a_start_that_never_ends_does_not_block_for_ever() -> None:
     plant = FluidPlant(actuation_s=1e9)
     state, kept = driven(plant, 2)

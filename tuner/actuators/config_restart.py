@@ -108,7 +108,7 @@ class _Restarting:
 
     def capabilities(self) -> tuple[Capability, ...]:
         takes_s = self._site.topology.restart_s or USUAL_RESTART_S
-        usual = Capability("", Change.RESTART, takes_s, takes_s)
+        usual = Capability("", Change.RESTART, takes_s, takes_s, gives_up_s=self._options.restart_timeout_s)
         return capabilities(self._options.knobs, self._site, usual)
 
     def troubles(self) -> Iterator[Trouble]:

@@ -111,7 +111,8 @@ class _Replicas:
 
     def capabilities(self) -> tuple[Capability, ...]:
         knobs = GENERATOR if self._options.side == "gpus_generator" else (self._options.side,)
-        return capabilities(knobs, self._site, Capability("", Change.HOT, self._options.actuation_s))
+        usual = Capability("", Change.HOT, self._options.actuation_s, gives_up_s=self._options.ready_timeout_s)
+        return capabilities(knobs, self._site, usual)
 
     def current(self) -> Setpoints:
         try:

@@ -90,7 +90,9 @@ class _Router:
         return "router"
 
     def capabilities(self) -> tuple[Capability, ...]:
-        return capabilities(GENERATOR, self._site, Capability("", Change.HOT, self._options.actuation_s))
+        o = self._options
+        usual = Capability("", Change.HOT, o.actuation_s, gives_up_s=o.job_timeout_s)
+        return capabilities(GENERATOR, self._site, usual)
 
     def current(self) -> Setpoints:
         try:

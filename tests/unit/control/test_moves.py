@@ -1,6 +1,6 @@
 """A move under any plant: it ends, and the GPUs never exceed what there is."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -94,6 +94,13 @@ def test_the_time_of_a_weight_sync_is_not_the_leg_s() -> None:
     assert seen_every(30.0, 1470.0, now, syncing=False, since_s=1230.0).stage is Stage.WALK
     late = seen_every(30.0, 1620.0, now, syncing=False, since_s=1230.0)
     assert (late.stage, late.why_back) == (Stage.BACK, "leg 1 was not in force after 300 s")
+
+
+def test_an_actuator_that_gives_up_by_itself_is_waited_for() -> None:
+    """Else what it is still about would come true after the move was given up, or nobody would hear how it ended."""
+    slow = replace(move(), gives_up_s=1800.0)
+    assert seen_every(30.0, 2070.0, slow, syncing=False).stage is Stage.WALK
+    assert seen_every(30.0, 2130.0, slow, syncing=False).stage is Stage.BACK
 
 
 def test_what_looks_like_a_weight_sync_for_ever_does_not_hold_a_move_for_ever() -> None:
