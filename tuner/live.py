@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from policies.settings import ACTED, SPLIT, values
@@ -202,6 +202,12 @@ class LivePlant:
             source.feed.close()
         for actuator in self._actuators:
             actuator.close()
+
+
+def said_since(was: Topology, now: Topology) -> tuple[str, ...]:
+    """Names of the facts that were unknown, and are known now."""
+    blank, before, after = asdict(Topology()), asdict(was), asdict(now)
+    return tuple(name for name, unknown in blank.items() if before[name] == unknown != after[name])
 
 
 def _answer(future: Future[Poll], cursor: Cursor) -> Poll:

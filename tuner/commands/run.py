@@ -3,28 +3,26 @@
 import json
 import signal
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import TextIO
 
-from policies.control import Action, Command, CommandKind, ControlMode
+from policies.control import Command, CommandKind, ControlMode
 from policies.rules import Rules
+from simulators.plant import Topology
 from tuner import config
 from tuner.charter import rules_of
-from tuner.config import JobFile
+from tuner.daemon_log import Log
 from tuner.errors import ConfigError
 from tuner.inbox import People
 from tuner.lease import taken
-from tuner.live import LivePlant
+from tuner.live import Before, LivePlant, said_since
 from tuner.loop import Parts, Ticked, one_tick
 from tuner.loop import run as run_loop
 from tuner.pages import Pages
-from tuner.preflight import Level, names
-from tuner.report.decided import changes, sentence, when
+from tuner.report.decided import sentence
 from tuner.server.app import Ground, app_of
 from tuner.server.board import About, Board
 from tuner.server.commanding import token_of
@@ -50,8 +48,6 @@ from tuner.wiring import (
 )
 from tuner.worker import DEADLINE_S, Child, Engine
 
-LIMIT_MB, SIMULATOR_LIMIT_MB = 200, 350
-"""What a daemon and its simulator may take; its unit and its pod are told so."""
 INTERRUPTED = 130
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -67,12 +63,19 @@ class Wish:
 def run(wish: Wish) -> int:
     """The exit code: 0 when it was told to stop, 130 when interrupted."""
     setup = setup_of(config.load(wish.job), mode_named(wish.mode))
-    with ExitStack() as stack:
-        stack.callback(taken(setup.journal).close)
-        clock = WallClock()
-        stack.callback(clock.close)
-        world = live(setup.job, clock, stack, before_us(setup.journal))
-        return once(setup, world, as_json=wish.json) if wish.once else serve(setup, world)
+    with closing(taken(setup.journal)):
+        before = before_us(setup.journal)
+        while True:
+            with ExitStack() as stack:
+                clock = WallClock()
+                stack.callback(clock.close)
+                world = live(setup.job, clock, stack, before)
+                if wish.once:
+                    return once(setup, world, as_json=wish.json)
+                ended = serve(setup, world)
+            if isinstance(ended, int):
+                return ended
+            before = replace(before_us(setup.journal) or Before(), topology=ended)
 
 
 def mode_named(name: str | None) -> ControlMode | None:
@@ -97,8 +100,12 @@ def once(setup: Setup, world: World, *, as_json: bool) -> int:
     return 0
 
 
-def serve(setup: Setup, world: World) -> int:
-    """Ticks until a signal or a command says stop. The lease must be held."""
+def serve(setup: Setup, world: World) -> int | Topology:
+    """Ticks until a signal or a command says stop: the exit code. The lease must be held.
+
+    A sidecar may begin before its job has said a word. Once it has, all of the job that is known by then comes back:
+    rules and actuators are to be made of it.
+    """
     told = setup.job.server
     if told.token_file is not None:
         token_of(Path(told.token_file))
@@ -121,8 +128,12 @@ def serve(setup: Setup, world: World) -> int:
         log = Log(sys.stderr)
         log.began(setup, start, address)
         log.missing(setup.job, world)
+        learning = Learning(world, start.inbox)
         with stopping(start.inbox, world.clock) as signals:
-            run_loop(replace(parts, watchers=(board, metrics, log)), start.state)
+            run_loop(replace(parts, watchers=(board, metrics, log, learning)), start.state)
+        if learning.said and not signals:
+            log.say("event=note", f"reason={json.dumps(f'the job has said {learning.said}: begun anew with it')}")
+            return learning.topology
         log.say("event=stopped", f"signal={signals[-1].name if signals else 'none'}")
         return INTERRUPTED if signal.SIGINT in signals else 0
 
@@ -181,66 +192,22 @@ def stopping(inbox: People, clock: Wakeable) -> Iterator[list[signal.Signals]]:
             signal.signal(number, handler)
 
 
-class Log:
-    """One line an event on stderr, key=value; a hold that goes on, and an order that is repeated, is told once."""
+class Learning:
+    """Ends the loop once the job has said what nobody knew at the start."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream, self._said = stream, ""
+    def __init__(self, world: World, inbox: People) -> None:
+        self._world, self._inbox, self.said = world, inbox, ""
 
-    def say(self, *words: str) -> None:
-        """A log that cannot be written (its disk is full, its reader gone) must not end the daemon."""
-        with suppress(OSError):
-            self._stream.write(" ".join((f"at={when(time.time())}", *words)) + "\n")
-            self._stream.flush()
-
-    def began(self, setup: Setup, start: Start, address: str) -> None:
-        self.say(
-            "event=started",
-            f"version={VERSION}",
-            f"policy={start.charter.policy}",
-            f"mode={start.state.mode}",
-            f"tick={start.state.tick}",
-            f"token={start.token}",
-            f"journal={json.dumps(str(setup.journal))}",
-            f"page={address or 'off'}",
-            f"limit_mb={LIMIT_MB}",
-            f"simulator_limit_mb={SIMULATOR_LIMIT_MB if start.charter.simulated else 0}",
-        )
-        for note in start.notes:
-            self.say("event=note", f"reason={json.dumps(note)}")
-
-    def missing(self, job: JobFile, world: World) -> None:
-        """What the sources that can tell their names will not bring, once."""
-        reading = world.plant.reading if isinstance(world.plant, LivePlant) else None
-        seen = frozenset[str]() if reading is None else frozenset(reading.snapshot.signals)
-        for check in names(job, seen):
-            if check.level is not Level.OK:
-                self.say("event=note", f"reason={json.dumps(check.said)}")
+    @property
+    def topology(self) -> Topology:
+        return self._world.plant.topology if isinstance(self._world.plant, LivePlant) else self._world.topology
 
     def ticked(self, ticked: Ticked) -> None:
-        decision = ticked.entry.decision
-        if ticked.failure:
-            return self._once(f"event=journal-failed reason={json.dumps(ticked.failure)}")
-        kind = f"action={decision.action} code={decision.code or 'none'}"
-        wish = decision.order or decision.changes
-        what = "" if wish is None else f" changes={json.dumps(changes_of(ticked))}"
-        line = f"event=decision {kind}{what}"
-        told = f"{decision.decision_id} {line}" if decision.action is Action.APPLY else line
-        if told == self._said and not decision.notes:
-            return None
-        self._said = told
-        more = f" notes={json.dumps('; '.join(decision.notes))}" if decision.notes else ""
-        return self.say(f"id={decision.decision_id}", line, f"reason={json.dumps(decision.reason)}{more}")
-
-    def _once(self, line: str) -> None:
-        if line != self._said:
-            self._said = line
-            self.say(line)
-
-
-def changes_of(ticked: Ticked) -> str:
-    told = decision_told(ticked.entry.decision)
-    return changes(told["order"] or told["changes"])
+        found = said_since(self._world.topology, self.topology)
+        if found and not self.said:
+            self.said = ", ".join(found)
+            self._inbox.put(Command(CommandKind.STOP, author=f"the job has said {self.said}"))
+            self._world.clock.wake()
 
 
 def _as_text(ticked: Ticked) -> str:

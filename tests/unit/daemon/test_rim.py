@@ -19,7 +19,8 @@ from simulators.clock import VirtualClock
 from simulators.plant import Receipt
 from tests.plants import FluidPlant
 from tests.unit.daemon.faces import RULES
-from tuner.commands.run import Log, stopping
+from tuner.commands.run import stopping
+from tuner.daemon_log import Log
 from tuner.errors import LedgerError
 from tuner.inbox import KILL_FILE, ROOM, People
 from tuner.journal import Entry, Journal

@@ -160,6 +160,39 @@ def test_run_serves_a_live_job_until_interrupted(folder: Path, equipoise: Comman
     assert [text for text in everything if SECRET in text] == []
 
 
+@pytest.mark.slow
+def test_a_sidecar_that_began_before_its_job_decides_once_the_job_speaks(folder: Path, equipoise: Command) -> None:
+    """It is started beside the trainer, whose log is not there yet: mode and framework are known only then."""
+    log = (folder / "metrics.jsonl").read_text()
+    (folder / "metrics.jsonl").unlink()
+    text = JOB.replace('framework = "prime-rl"\n', "").replace('mode = "overlapped"\n', "")
+    (folder / "job.toml").write_text(f"{text}[policy]\nperiod_s = 1\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "equipoise", "run", "--job", "job.toml"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    try:
+        said = [process.stderr.readline(), process.stderr.readline()]
+        assert "not known yet" in said[1]
+        (folder / "metrics.jsonl").write_text(log)
+        while "gap" not in said[-1]:
+            said.append(process.stderr.readline())
+            assert said[-1], said
+    finally:
+        process.send_signal(signal.SIGTERM)
+        rest = process.stderr.read()
+        assert process.wait(60.0) == 0
+        process.stderr.close()
+    assert [line for line in said if "begun anew" in line and "framework, mode" in line]
+    assert sum("event=started" in line for line in said) == 2
+    assert "event=stopped signal=SIGTERM" in rest
+    assert len(list((folder).glob("*.damaged*"))) == 0
+
+
 def test_nobody_at_home_is_said_so(equipoise: Command) -> None:
     done = equipoise("status", "--url", "http://127.0.0.1:9")
     assert done.code == 3
