@@ -14,6 +14,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from policies.laws.rate_balance import RateBalance
+from policies.rules import Rules
+from simulators.plant import Topology
+from tuner.server.board import About
+from tuner.server.metrics import Metrics
 from tuner.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,6 +101,14 @@ def test_the_unit_is_understood_and_hardened() -> None:
 def test_the_rules_are_right_and_the_alerts_fire_when_they_should(command: tuple[str, ...]) -> None:
     done = run(installed("promtool", "prometheus"), *command, cwd=DEPLOY / "prometheus")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_the_daemon_serves_passes_prometheus_own_linter_and_counts_from_zero() -> None:
+    text = Metrics(About("job", "journal.db", Rules(RateBalance(), Topology()), 30.0, 1, 0.0)).text()
+    promtool = installed("promtool", "prometheus")
+    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b'equipoise_orders_refused_total{knob="gpus_trainer"} 0.0\n' in text, "else three refusals rise by two"
 
 
 def test_the_scrape_configuration_is_right() -> None:
