@@ -175,6 +175,16 @@ def test_a_status_that_moves_between_reading_and_writing_is_read_again(world: Wo
     assert world.replicas == 6
 
 
+def test_a_rolling_update_is_no_change_of_the_number(deployment: World) -> None:
+    """A new image: for some minutes one more is there than the spec says, and nobody has turned a knob."""
+    held = deployment.api.store.get(deployment.key)
+    for status, engines in (({"updatedReplicas": 2}, 4), ({"updatedReplicas": 2, "readyReplicas": 3}, 3), ({}, 5)):
+        told = {"replicas": 5, "readyReplicas": 4, **status}
+        deployment.api.store.replace(deployment.key, {"metadata": {}, "status": told}, status=True)
+        assert deployment.actuator().current().engines == engines
+    assert held["spec"]["replicas"] == 4
+
+
 def test_replicas_that_somebody_else_sets_meanwhile_are_two_writers(world: World) -> None:
     actuator = world.actuator()
     world.api.before_write += [lambda: None, lambda: world.set(7)]

@@ -23,6 +23,8 @@ class Seen:
     """resourceVersion of that look."""
     writer: str = ""
     """Who else set the replicas last, where the API tells."""
+    rolling: int | None = None
+    """Those that serve while old ones are replaced by new ones, and more are there than its spec says; else None."""
 
 
 class Target(Protocol):
@@ -54,7 +56,8 @@ class Scaled:
         wanted, status = _count(held.get("spec"), "replicas", 1), held.get("status") or {}
         there, ready = _count(status, "replicas", 0), _count(status, "readyReplicas", 0)
         version, writer = str(held["metadata"]["resourceVersion"]), writer_of(held, "replicas")
-        return Seen(wanted, in_force(wanted, there, ready), version, writer)
+        rolling = min(ready, wanted) if _count(status, "updatedReplicas", there) < there else None
+        return Seen(wanted, in_force(wanted, there, ready), version, writer, rolling)
 
     def set(self, replicas: int, seen: Seen) -> None:
         self.api.scale(self.at, replicas, seen.version)

@@ -115,10 +115,13 @@ class _Replicas:
         return capabilities(knobs, self._site, usual)
 
     def current(self) -> Setpoints:
+        """A rolling update of somebody's is no change of the number, unless one of ours is under way."""
         try:
-            return self._setpoints(self._target.look().there)
+            seen = self._target.look()
         except ActuationError:
             return Setpoints()
+        rolling = seen.rolling if self._under_way == Setpoints() else None
+        return self._setpoints(seen.there if rolling is None else rolling)
 
     def inventory(self) -> Inventory:
         seen = self.current()
