@@ -7,7 +7,7 @@ stdout  {"outcomes": {"max_in_flight": {"status": "applied", "reason": "scaled"}
 `settings` are the framework's own keys, where they are known. With action `current` nothing is to be changed, and
 `in_force` is the whole answer, with `inventory` where it is known: {"gpus_trainer": 64, "gpus_generator": 192,
 "engines_current": 24, "syncing": false, "steps_done": 0}; the last says how young the job is. Believed is what it
-shows, not what `status` says.
+shows, not what `status` says. An order of what is in force already calls off what may still be on its way.
 """
 
 import json
