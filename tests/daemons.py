@@ -7,12 +7,13 @@ Only the job and the clock are emulated: journal, lease, inbox, server, signals 
 
 import os
 import sys
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from policies.control import Capability
 from policies.settings import SPLIT
 from tests.plants import TOPOLOGY, FluidPlant, SavedPlant
-from tuner.commands.run import serve
+from tuner.commands.run import door_of, serve
 from tuner.config import load
 from tuner.errors import TunerError
 from tuner.lease import taken
@@ -75,12 +76,11 @@ def prepared(folder: Path, text: str, plant: FluidPlant | None = None) -> Path:
 def main(folder: Path) -> int:
     os.chdir(folder)
     setup = setup_of(load(Path("job.toml")))
-    lease = taken(setup.journal)
-    clock = LedClock(Path())
-    try:
-        return serve(setup, World(SavedPlant(Path("plant")), TOPOLOGY, CAPABILITIES, clock))
-    finally:
-        lease.close()
+    world = World(SavedPlant(Path("plant")), TOPOLOGY, CAPABILITIES, LedClock(Path()))
+    with closing(taken(setup.journal)), ExitStack() as house:
+        ended = serve(setup, world, door_of(setup, house))
+    assert isinstance(ended, int), "this job says all of itself at once"
+    return ended
 
 
 if __name__ == "__main__":

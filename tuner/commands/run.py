@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from socket import socket as Socket  # noqa: N812  (a type, beside variables of that name)
 from types import FrameType
 
 from policies.control import Command, CommandKind, ControlMode
@@ -63,8 +64,8 @@ class Wish:
 def run(wish: Wish) -> int:
     """The exit code: 0 when it was told to stop, 130 when interrupted."""
     setup = setup_of(config.load(wish.job), mode_named(wish.mode))
-    with closing(taken(setup.journal)):
-        before = before_us(setup.journal)
+    with closing(taken(setup.journal)), ExitStack() as house:
+        before, door = before_us(setup.journal), None
         while True:
             with ExitStack() as stack:
                 clock = WallClock()
@@ -72,7 +73,8 @@ def run(wish: Wish) -> int:
                 world = live(setup.job, clock, stack, before)
                 if wish.once:
                     return once(setup, world, as_json=wish.json)
-                ended = serve(setup, world)
+                door = door or door_of(setup, house)
+                ended = serve(setup, world, door)
             if isinstance(ended, int):
                 return ended
             before = replace(before_us(setup.journal) or Before(), topology=ended)
@@ -100,29 +102,36 @@ def once(setup: Setup, world: World, *, as_json: bool) -> int:
     return 0
 
 
-def serve(setup: Setup, world: World) -> int | Topology:
+def door_of(setup: Setup, house: ExitStack) -> Socket | None:
+    """Where the server will listen; None where there is none. Callers wait before it while a daemon begins anew."""
+    told = setup.job.server
+    if told.token_file is not None:
+        token_of(Path(told.token_file))
+    if told.enabled is False:
+        return None
+    return house.enter_context(listening(told.host or HOST, PORT if told.port is None else told.port))
+
+
+def serve(setup: Setup, world: World, door: Socket | None) -> int | Topology:
     """Ticks until a signal or a command says stop: the exit code. The lease must be held.
 
     A sidecar may begin before its job has said a word. Once it has, all of the job that is known by then comes back:
     rules and actuators are to be made of it.
     """
     told = setup.job.server
-    if told.token_file is not None:
-        token_of(Path(told.token_file))
-    socket = None if told.enabled is False else listening(told.host or HOST, PORT if told.port is None else told.port)
     with ExitStack() as stack:
-        address = "" if socket is None else address_of(socket)
+        address = "" if door is None else address_of(door)
         start = started(setup, world, address)
         stack.callback(start.journal.close)
         parts = _parts(setup, world, start, _engine(setup, start, stack))
         board = Board(_about(setup, start, parts.rules, world.clock.now_s()))
         metrics = Metrics(board.about)
-        if socket is not None:
+        if door is not None:
             pages = Pages(setup.journal)
             token = None if told.token_file is None else Path(told.token_file)
             hosts = LOOPBACK if is_loopback(told.host or HOST) else None
             ground = Ground(board, metrics, pages, start.inbox, token, now_s=world.clock.now_s, hosts=hosts)
-            serving = Serving(app_of(ground), socket)
+            serving = Serving(app_of(ground), door.dup())
             serving.start()
             stack.callback(serving.stop)
         log = Log(sys.stderr)

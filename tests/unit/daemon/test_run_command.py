@@ -188,7 +188,9 @@ def test_a_sidecar_that_began_before_its_job_decides_once_the_job_speaks(folder:
         assert process.wait(60.0) == 0
         process.stderr.close()
     assert [line for line in said if "begun anew" in line and "framework, mode" in line]
-    assert sum("event=started" in line for line in said) == 2
+    pages = [found[1] for line in said if (found := re.search(r"event=started .*page=(\S+)", line))]
+    assert len(pages) == 2
+    assert pages[0] == pages[1], "who had it open still has it"
     assert "event=stopped signal=SIGTERM" in rest
     assert len(list((folder).glob("*.damaged*"))) == 0
 
