@@ -41,8 +41,8 @@ class Options(BaseModel):
     """The program and its arguments; no shell is between."""
     knobs: Annotated[tuple[Knob, ...], Field(min_length=1)]
     """The knobs that it turns."""
-    timeout_s: Annotated[float, Field(gt=0, le=600)] = 30.0
-    """Then the program and all its children are killed."""
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = 30.0
+    """Then the program and all its children are killed: what takes longer is begun, and answered with `pending`."""
     change: Change = Change.HOT
     """When a change takes effect: hot, boundary, restart or external."""
     actuation_s: Annotated[float, Field(ge=0)] = 0.0

@@ -15,8 +15,8 @@ from tuner.report.answer import Material
 PAST = 480
 """Ticks whose settings are remembered for the picture: four hours of ticks every 30 s."""
 LATE_PERIODS = 3.0
-LATE_S = 120.0
-"""A loop without a tick for longer than both is not alive."""
+LATE_S = 300.0
+"""A loop without a tick for longer than both is not alive: a tick may wait for sources and actuators, a minute each."""
 
 
 @dataclass(frozen=True, slots=True)
