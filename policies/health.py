@@ -1,11 +1,21 @@
-"""Learning health: did the model's learning shift after a move? Speed that changes the learning is not a gain."""
+"""Learning health: did the model's learning shift after a move? Speed that changes the learning is not a gain.
 
-from collections.abc import Mapping
+What a model learns drifts by itself: entropy and gradients fall, answers grow. A signal that clearly wanders
+(policies/following.py) stands where it stands last, and goes on wandering: that is no shift.
+
+    shift:  |after - before| > max(4 sqrt(s0^2 / n0 + s1^2 / n1 + w n1 / 3), before / 5)
+
+w n / 3 is the variance of the mean of n steps of a walk of variance w each.
+"""
+
+from collections.abc import Mapping, Sequence
 from math import sqrt
 
 from policies.diagnosis.learning import learning_health
+from policies.following import level_now, wander
 from policies.readings import Level, kept_rows, level
 from policies.wording import figure
+from simulators.signals import TINY
 from simulators.snapshot import Snapshot
 
 WATCHED: Mapping[str, str] = {
@@ -25,21 +35,37 @@ SHIFT_MIN = 0.2
 
 
 def baseline(snapshot: Snapshot, until_s: float | None = None) -> dict[str, Level]:
-    """The levels before a move: of the rows up to it."""
-    return {n: found for n in WATCHED if (found := level(_series(snapshot, n, None, until_s))) is not None}
+    """Where each signal stands before a move: by the rows up to it."""
+    return {n: found for n in WATCHED if (found := _standing(_series(snapshot, n, None, until_s))) is not None}
+
+
+def _standing(series: Sequence[float]) -> Level | None:
+    """Its mean; of a signal that clearly wanders its end, by a filter of its own walk and noise."""
+    plain = level(series)
+    largest = max(map(abs, series), default=0.0)
+    if plain is None or largest <= TINY:
+        return plain
+    scaled = [value / largest for value in series]
+    seen = wander(scaled)
+    if seen.walk == 0.0:
+        return plain
+    end, variance = level_now(scaled, seen)
+    n = max(1, round(seen.noise / variance))
+    return Level(end * largest, sqrt(seen.noise) * largest, n, seen.walk * largest**2)
 
 
 def shifted(before: Mapping[str, Level], snapshot: Snapshot, since_s: float) -> str | None:
     """The first watched signal that is elsewhere since a move, as a sentence; None while all are where they were.
 
     # entropy 0.50 +- 0.02 over 10 steps, then 0.38 +- 0.02 over 5: 11 standard errors and 24 % -> a shift
+    # gradient norm 2.9 to 0.75 over 20 steps, then 0.64 +- 0.05 over 5: it falls all the while -> none
     """
     for name, words in WATCHED.items():
         after = level(_series(snapshot, name, since_s, None))
         if name not in before or after is None:
             continue
         was = before[name]
-        error = sqrt(was.sigma**2 / was.n + after.sigma**2 / after.n)
+        error = sqrt(was.sigma**2 / was.n + after.sigma**2 / after.n + was.walk * after.n / 3.0)
         change = after.mean - was.mean
         if name in FALLS_ONLY and change > 0.0:
             continue

@@ -49,6 +49,8 @@ class Level:
     mean: float
     sigma: float
     n: int
+    walk: float = 0.0
+    """Variance that its own wandering adds in each step to come; 0 where it is not looked for."""
 
 
 def level(series: Sequence[float]) -> Level | None:

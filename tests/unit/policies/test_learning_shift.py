@@ -1,0 +1,49 @@
+"""A move that changed what is learned is told from a model that learns as it did before."""
+
+from random import Random
+
+import pytest
+
+from policies.health import baseline, shifted
+from tests.unit.policies.conftest import Steps
+
+BEFORE, AFTER = 24, 6
+MOVED_S = 60.0 * (BEFORE - 1)
+
+
+def noisy(levels: list[float], seed: int) -> list[float]:
+    drawn = Random(seed)
+    return [value * (1.0 + drawn.gauss(0.0, 0.05)) for value in levels]
+
+
+def told(steps: Steps, name: str, levels: list[float], seed: int) -> str | None:
+    """What is said of a signal with these levels before and after a move, seen through noise of 5 %."""
+    whole = steps(len(levels), step_s=60.0, **{name: noisy(levels, seed)})
+    return shifted(baseline(whole, MOVED_S), whole, MOVED_S)
+
+
+def falling(per_step: float) -> list[float]:
+    return [per_step**i for i in range(BEFORE + AFTER)]
+
+
+@pytest.mark.parametrize("name", ["entropy", "grad_norm", "resp_len_mean"])
+@pytest.mark.parametrize("per_step", [0.98, 0.95, 0.93])
+def test_what_fell_before_the_move_may_go_on_falling(steps: Steps, name: str, per_step: float) -> None:
+    said = [told(steps, name, falling(per_step), seed) for seed in range(20)]
+    assert sum(word is not None for word in said) <= 1
+
+
+def test_a_run_that_just_warmed_up_is_held_against_its_end(steps: Steps) -> None:
+    warm_up = [3.0 - 0.25 * i for i in range(8)] + [1.0] * (BEFORE + AFTER - 8)
+    assert not any(told(steps, "grad_norm", warm_up, seed) for seed in range(20))
+
+
+@pytest.mark.parametrize("factor", [0.6, 1.6])
+def test_what_stood_still_and_jumps_with_the_move_is_a_shift(steps: Steps, factor: float) -> None:
+    jumped = [1.0] * BEFORE + [factor] * AFTER
+    assert all("entropy went from" in (told(steps, "entropy", jumped, seed) or "") for seed in range(20))
+
+
+def test_what_fell_slowly_and_collapses_with_the_move_is_a_shift(steps: Steps) -> None:
+    collapsed = falling(0.98)[:BEFORE] + [0.25 * 0.98**i for i in range(BEFORE, BEFORE + AFTER)]
+    assert all(told(steps, "entropy", collapsed, seed) for seed in range(20))
