@@ -12,7 +12,7 @@ import pytest
 
 from simulators.snapshot import Row, Snapshot
 from simulators.window import assemble
-from tests.unit.daemon.test_run_command import JOB, row
+from tests.unit.daemon.logged_job import JOB, row
 from tuner.ingest.continuing import continued
 from tuner.journal import Entry, viewed
 
