@@ -152,6 +152,7 @@ _FLOW = (
     _frac("waste_frac", "1 - accepted / dispatched"),
     _count("queue_depth", "rollouts", "finished rollouts not yet consumed"),
     _count("queue_capacity", "rollouts", "room for finished rollouts"),
+    _frac("queue_taken_frac", "share of the next batch that is gone when queue_depth is read: 0 before, 1 after"),
     _count("inflight_rollouts", "rollouts", "rollouts dispatched and not finished"),
     _count("inflight_limit", "rollouts", "cap on rollouts in flight that the job states itself"),
     SignalSpec("staleness_mean", "versions", "trained version minus oldest generating version, mean"),

@@ -66,13 +66,18 @@ A job before and after one change: what `advise` promised of that change from th
 UNTOLD = """
 Of the three A21 pairs each draw takes the split that suits it, as the advice does. Asked with the halves and the lag
 of one that the recipes have, all three lie inside as well, at 1.11, 2.22 and 1.61 gains: a stated split may be the
-wrong one for a job of which no phase is timed. What would narrow the rest is named with each; two published figures
-would do most: how long the generator is blocked (A12), and the phases of a step (A21).
+wrong one for a job of which no phase is timed; its phases (A21) would narrow the rest most.
+
+How long the generator of A12's run 2 is blocked is not published, but its queue is, and the trainer counts it while it
+takes a batch. Full when a batch begins, such a count lacks half a batch on average: in runs 1 and 5 it lacks 0.28 and
+0.46 of one, and their generators are blocked for 15 and 5 s a group; in run 2 it lacks 0.61, so the queue was found
+with room, which bounds what its generator could do beside (Kingman; `simulators/calibration/headroom.py`); in run 3
+less than one batch is there when one is taken, and the trainer waits.
 
 The trainer's work once it overlaps, over its work in turn, is taken to be 0.8 to 1.25, and lower by the share of
 log-probability passes where they are timed. Published jobs lie wider: 1.22 (vime), 0.47 to 0.94 (verl 30B, by the
 trainer's exponent), 0.34 to 0.59 (verl 7B at 28K, whose lengths drift apart between the runs), 0.5 to 0.71 (verl 7B
-at 10K). With 0.5 to 1.25 for all jobs 6 of the 9 held-out pairs would lie inside, and 5 of the 15 intervals be wider
+at 10K). With 0.5 to 1.25 for all jobs 6 of the 9 held-out pairs would lie inside, and 4 of the 15 intervals be wider
 than two gains: so much does one unknown of a job's trainer cost, and its first overlapped steps tell it.
 """
 

@@ -117,11 +117,14 @@ def generator_is_slower(setpoints: Setpoints, snapshot: Snapshot, wait_frac: flo
     """True when the trainer's wait cannot come from coupling: the generator is the slower side.
 
     Any of: idle above what two equal stations would show; waiting on nearly every step; a generator that is never
-    gated. A queue that holds a batch says the opposite, whatever the wait.
+    gated; a queue that is known to hold less than a batch when one is taken. One that holds a batch says the opposite,
+    whatever the wait.
     """
-    if wait_frac <= BALANCED_IDLE:
-        return False
     if _holds_a_batch(snapshot):
+        return False
+    if wait_frac > WAITING_STEP and _lacks_a_batch(snapshot):
+        return True
+    if wait_frac <= BALANCED_IDLE:
         return False
     gated = snapshot.get("generator_idle_frac")
     if gated is not None:
@@ -131,8 +134,24 @@ def generator_is_slower(setpoints: Setpoints, snapshot: Snapshot, wait_frac: flo
 
 
 def _holds_a_batch(snapshot: Snapshot) -> bool:
+    return (stored_batches(snapshot) or 0.0) >= 1.0
+
+
+def _lacks_a_batch(snapshot: Snapshot) -> bool:
+    """Only where it is known when the depth is read: one that is read late would lack what was just taken."""
+    stored = stored_batches(snapshot)
+    return stored is not None and stored < 1.0 and snapshot.get("queue_taken_frac") is not None
+
+
+def stored_batches(snapshot: Snapshot) -> float | None:
+    """Finished batches in the queue when the trainer begins to take one; at least that many.
+
+    # depth 71, batches of 150, read while one is taken (0.5): 0.97
+    """
     depth, batch = snapshot.get("queue_depth"), snapshot.get("batch_rollouts")
-    return depth is not None and batch is not None and depth >= batch > 0.0
+    if depth is None or not batch:
+        return None
+    return depth / batch + (snapshot.get("queue_taken_frac") or 0.0)
 
 
 def _waits_persistently(snapshot: Snapshot) -> bool:

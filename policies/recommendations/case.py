@@ -54,6 +54,12 @@ class Case:
         return self.verdict in GENERATOR_SIDE
 
     @property
+    def generator_slower(self) -> bool:
+        """Also where something beside the two sides, as publishing, takes more than the trainer's wait."""
+        verdicts = {cause.verdict for cause in self.diagnosis.causes if cause.recoverable_frac > 0.0}
+        return self.generator_side or (bool(verdicts & GENERATOR_SIDE) and Verdict.TRAINER_BOUND not in verdicts)
+
+    @property
     def may_wait_for_generator(self) -> bool:
         """True unless the verdict says that something else holds the job up."""
         return self.generator_side or self.verdict is Verdict.CANNOT_TELL

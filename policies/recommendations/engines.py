@@ -260,7 +260,7 @@ def _speculate(case: Case) -> Iterator[Ranked]:
 
 def _rarely_full(case: Case) -> Iterator[Ranked]:
     """A generator-bound job whose batches are known to be small, or not known at all, may simply lack requests."""
-    if not case.generator_side or case.verdict in (Verdict.SANDBOX_BOUND, Verdict.STALENESS_WASTE):
+    if not case.generator_slower or case.verdict in (Verdict.SANDBOX_BOUND, Verdict.STALENESS_WASTE):
         return
     each = residents_per_engine(case.setpoints, case.snapshot)
     kv, queued = case.get("kv_usage_frac"), case.get("queued")

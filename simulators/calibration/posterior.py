@@ -8,15 +8,16 @@ from simulators.calibration.completion import Guess, Laid, beyond_any_job, compl
 from simulators.calibration.decode import DecodeFit, fit_decode
 from simulators.calibration.draws import Draw, Values, draw_of
 from simulators.calibration.estimates import Parameter, Unidentified
+from simulators.calibration.headroom import headroom_of, queue_room, scatter_frac
 from simulators.calibration.lengths import LengthFit, fit_lengths
 from simulators.calibration.operating import OperatingPoint, operating_point
 from simulators.calibration.priors import (
     BETWEEN_PROMPT,
     ENGINE_SIZE,
     GENERATION_SHARE,
-    HEADROOM,
     OVERLAPPED_TRAINER,
     RESIDENTS,
+    Prior,
     spread_points,
 )
 from simulators.calibration.residuals import Residual, log_likelihood, residuals_of
@@ -60,6 +61,8 @@ class _Fits:
     gated_frac: float | None
     batch_waits: bool
     """A whole finished batch waits for the trainer."""
+    queue_room: float | None
+    """Batches that the queue could still hold when the trainer begins to take one."""
 
 
 def calibrate(
@@ -83,13 +86,14 @@ def calibrate(
         generator_limits,
         snapshot.get("generator_idle_frac"),
         (snapshot.get("queue_depth") or 0.0) >= (snapshot.get("batch_rollouts") or float("inf")),
+        queue_room(snapshot),
     )
     pairs = [_drawn(u, (topology, setpoints, snapshot), fits) for u in spread_points(DRAWS, DIMENSIONS)]
     found = [pair for pair in pairs if pair is not None]
     if len(found) < DRAWS // 4:
         return "no speed of the engines reproduces the measured step: its phases contradict each other"
     weighed = _weighed([draw for _, draw in found], snapshot)
-    parameters = _parameters(fits, topology, setpoints, snapshot)
+    parameters = _parameters(fits, found[0][0], (topology, setpoints, snapshot))
     return Calibration(weighed, parameters, found[0][0].assumed, residuals_of(weighed, snapshot), generator_limits)
 
 
@@ -104,6 +108,8 @@ def _drawn(u: tuple[float, ...], job: tuple[Topology, Setpoints, Snapshot], fits
 def _values(u: tuple[float, ...], laid: Laid, snapshot: Snapshot, fits: _Fits) -> Values:
     point, lengths = fits.point, fits.lengths
     step, trainer = _phases(point, laid, (u[1], u[2]))
+    sigma, between = _at(lengths.sigma, u[6], 0.05, 2.5), BETWEEN_PROMPT.quantile(u[7])
+    headroom = headroom_of(fits.queue_room, scatter_frac(sigma, between, laid.setpoints))
     turns = max(1.0, snapshot.get("turns_mean") or 1.0)
     outside = snapshot.get("non_generation_mean_s") or 0.0
     if outside > 0.0 and turns < 2.0:
@@ -118,15 +124,15 @@ def _values(u: tuple[float, ...], laid: Laid, snapshot: Snapshot, fits: _Fits) -
         half_rate=_half_rate(fits.decode.half_rate, laid, u[5]),
         response_tokens=_at(lengths.mean, u[10]),
         prompt_tokens=snapshot.get("prompt_len_mean") or NOMINAL_PROMPT,
-        length_sigma=_at(lengths.sigma, u[6], 0.05, 2.5),
+        length_sigma=sigma,
         length_cap=lengths.cap_tokens,
-        between_prompt_frac=BETWEEN_PROMPT.quantile(u[7]),
+        between_prompt_frac=between,
         turns=turns,
         tool_s=outside / max(1.0, turns - 1.0),
         usable_frac=_usable_frac(laid.setpoints, snapshot),
         group_size=laid.setpoints.group_size or 1,
         overlapped_trainer=_overlapped_trainer(snapshot, u[12]),
-        headroom=_headroom(fits, laid, u[8]),
+        headroom=_headroom(fits, laid, headroom, u[8]),
         one_batch=laid.topology.mode is Mode.SERIAL or u[11] < 0.5,
     )
 
@@ -171,15 +177,15 @@ def _phases(point: OperatingPoint, laid: Laid, u: tuple[float, float]) -> tuple[
     return trainer + waited * _at(point.step_s, u[0]) / point.step_s.value + floor, trainer
 
 
-def _headroom(fits: _Fits, laid: Laid, u: float) -> float:
+def _headroom(fits: _Fits, laid: Laid, believed: Prior, u: float) -> float:
     """How much faster the generator is than the slowest one that fits the data: 1 where that one is the job's own."""
     if laid.topology.mode is Mode.SERIAL or fits.generator_limits:
         return 1.0
     if fits.gated_frac is not None and fits.gated_frac < 1.0:
         return 1.0 / (1.0 - fits.gated_frac)
     if _may_limit(fits):
-        return 1.0 if u < 0.5 else HEADROOM.quantile(2.0 * u - 1.0)
-    return HEADROOM.quantile(u)
+        return 1.0 if u < 0.5 else believed.quantile(2.0 * u - 1.0)
+    return believed.quantile(u)
 
 
 def _may_limit(fits: _Fits) -> bool:
@@ -206,8 +212,9 @@ def _weighed(draws: list[Draw], snapshot: Snapshot) -> tuple[Draw, ...]:
     return tuple(replace(draw, weight=w / total) for draw, w in zip(draws, weights, strict=True))
 
 
-def _parameters(fits: _Fits, topology: Topology, setpoints: Setpoints, snapshot: Snapshot) -> tuple[Parameter, ...]:
-    """Every parameter of the model, told or not."""
+def _parameters(fits: _Fits, laid: Laid, job: tuple[Topology, Setpoints, Snapshot]) -> tuple[Parameter, ...]:
+    """Every parameter of the model, told or not; `laid` is the job with its gaps filled."""
+    topology, setpoints, snapshot = job
     found: list[Parameter] = [fits.point.step_s]
     if fits.point.trainer_s is None:
         why = "neither generation nor training nor waiting is timed"
@@ -219,7 +226,10 @@ def _parameters(fits: _Fits, topology: Topology, setpoints: Setpoints, snapshot:
     found.append(Unidentified("between-prompt share h of the lengths", "no length is logged by group", BETWEEN_PROMPT))
     if topology.mode is Mode.OVERLAPPED and not fits.generator_limits and fits.gated_frac is None:
         why = "the trainer is never kept waiting for long, and what the generator waits is not logged"
-        found.append(Unidentified("generator's headroom", why, HEADROOM))
+        if fits.queue_room is not None:
+            why += f"; its queue has room for {fits.queue_room:.2g} batches when one is taken, so it is seldom held up"
+        scatter = scatter_frac(_at(fits.lengths.sigma, 0.5), BETWEEN_PROMPT.quantile(0.5), laid.setpoints)
+        found.append(Unidentified("generator's headroom", why, headroom_of(fits.queue_room, scatter)))
     if not (setpoints.gpus_generator or setpoints.engines or topology.gpus_total or snapshot.get("engines")):
         found.append(Unidentified("residents per engine", "neither engines nor their GPUs are counted", RESIDENTS))
     return tuple(found)

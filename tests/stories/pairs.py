@@ -133,8 +133,8 @@ def lines() -> Iterator[str]:
     counted, further = ([o for o in outcomes if o.pair.held_out is held_out] for held_out in (False, True))
     yield ""
     yield (
-        f"Of {len(counted)} pairs {sum(o.leads for o in counted)} lead, {sum(o.inside for o in counted)} lie inside, "
-        f"{sum(not o.narrow for o in counted)} has an interval wider than {WIDTH_MAX:g} gains. Of "
+        f"Of {len(counted)} pairs {sum(o.leads for o in counted)} lead, {sum(o.inside for o in counted)} lie inside; "
+        f"intervals wider than {WIDTH_MAX:g} gains: {sum(not o.narrow for o in counted)}. Of "
         f"{len(further)} held out {sum(o.inside for o in further)} lie inside."
     )
     yield ""

@@ -39,7 +39,8 @@ def trl_async(row: Cells) -> Job:
     | (step_s blank) | the sum of fwd_bwd_s, rollout_wait_s and the amortised sync, only when all three are known |
     | fwd_bwd_s, rollout_wait_s | trainer_busy_s, trainer_wait_s |
     | weight_sync_s / sync_every | weight_sync_s (amortised); sync_every is the sync interval |
-    | queue_size, queue_max | queue_depth, queue_capacity |
+    | (always) | weights are updated in flight: TRL pauses its engines with mode=keep |
+    | queue_size, queue_max | queue_depth, queue_capacity; TRL counts while it takes a batch: half of it is gone |
     | max_inflight, / replicas | cap in flight of the whole job, and of one engine |
     | gen_tok_s, mfu_pct / 100, samples_per_step, staleness_mean | their signals |
     | token_budget > 0 | packing on |
@@ -63,6 +64,7 @@ def trl_async(row: Cells) -> Job:
         batch_rollouts=whole(row, "samples_per_step"),
         staleness_bound=number(row, "max_staleness"),
         packing=row["token_budget"] != "0",
+        in_flight_update=True,
         overlap=True,
     )
     snapshot = known(
@@ -72,6 +74,7 @@ def trl_async(row: Cells) -> Job:
         weight_sync_s=amortised,
         queue_depth=number(row, "queue_size"),
         queue_capacity=number(row, "queue_max"),
+        queue_taken_frac=0.5,
         inflight_limit=cap,
         gen_tokens_per_s=number(row, "gen_tok_s"),
         mfu=None if mfu_pct is None else mfu_pct / 100.0,

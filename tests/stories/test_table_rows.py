@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from policies.base import Advice
+from policies.diagnosis.waiting import stored_batches
 from policies.estimators import estimate
 from policies.recommendations import advise
+from simulators.calibration.headroom import queue_room
 from tests.stories.answers import CASES, moves, rank_of, wrong_moves
 from tests.stories.rows import job_of
 
@@ -51,6 +53,25 @@ def test_a_step_that_is_not_stated_is_the_sum_of_its_parts_only_when_all_are_kno
     stated = job_of("A12_trl_asyncgrpo_5runs.csv", "r1-dp2-tb16k-nockpt").snapshot
     assert stated.get("step_s") == pytest.approx(4.6 + 0.6 + 7.6 / 4)
     assert job_of("A12_trl_asyncgrpo_5runs.csv", "r1-dp3-tb16k-nockpt").snapshot.get("step_s") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("r1-dp2", "full"),
+        ("r1-dp2-tb16k", "room"),
+        ("r1-dp2-tb16k-nockpt", "lacks a batch"),
+        ("r1-dp3-inflight384", "full"),
+    ],
+)
+def test_a_queue_is_found_full_where_the_generator_is_blocked_and_lacks_a_batch_where_the_trainer_waits(
+    name: str, found: str
+) -> None:
+    """Runs 1 and 5 log a generator blocked for 15 and 5 s a group, run 3 a trainer that waits for 8 % of the time."""
+    known = estimate(*job_of("A12_trl_asyncgrpo_5runs.csv", name))
+    stored = stored_batches(known)
+    assert stored is not None
+    assert ("lacks a batch" if stored < 1.0 else "full" if queue_room(known) is None else "room") == found
 
 
 def test_parts_that_exceed_a_step_are_no_contradiction_when_they_are_averages() -> None:

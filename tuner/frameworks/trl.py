@@ -207,10 +207,19 @@ progress bar's seconds per iteration are a running mean (0.7). `generation_tok_p
 def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping[str, float]:
     """Weights are published every few steps only: an asynchronous step that names no sync had none.
 
-    `training_tok/s` and the sync's time entered TRL together, so the one vouches for the other.
+    `training_tok/s` and the sync's time entered TRL together, so the one vouches for the other. The queue's size is
+    a mean over the samples of a batch, each counted as it is taken (async_grpo_trainer.py, RolloutQueueDataset).
     """
-    could_tell = any(key in record.values for key in ("training_tok/s", "train/training_tok/s"))
-    return {"weight_sync_s": 0.0} if mode is Mode.OVERLAPPED and could_tell and "weight_sync_s" not in found else {}
+    extra: dict[str, float] = {}
+    if mode is Mode.OVERLAPPED and "weight_sync_s" not in found and _tells(record, "training_tok/s"):
+        extra["weight_sync_s"] = 0.0
+    if _tells(record, "sample/rollout_queue_size"):
+        extra["queue_taken_frac"] = 0.5
+    return extra
+
+
+def _tells(record: Record, key: str) -> bool:
+    return key in record.values or f"train/{key}" in record.values
 
 
 def mode_of(observed: Observed) -> Mode:
@@ -244,6 +253,7 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
         group_size=count_setting(config, "num_generations"),
         batch_rollouts=batch,
         overlap=mode is Mode.OVERLAPPED,
+        in_flight_update=True if mode is Mode.OVERLAPPED else None,  # engines are paused with mode=keep
         packing=True if count_setting(config, "token_budget") else None,
         checkpoint_interval=count_setting(config, "save_steps") if config.get("save_strategy") != "no" else None,
         validation_interval=count_setting(config, "eval_steps") if config.get("eval_strategy") == "steps" else None,

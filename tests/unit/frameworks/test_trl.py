@@ -100,6 +100,18 @@ def test_a_step_without_a_weight_sync_had_none_so_that_the_mean_is_per_step(neut
     assert "weight_sync_s" not in neutral(FRAMEWORK, Record({"reward": 0.5}), Mode.OVERLAPPED)
 
 
+def test_the_queue_is_counted_while_its_batch_is_taken(neutral):
+    counted = [
+        neutral(FRAMEWORK, Record({key: 420.0}), Mode.OVERLAPPED)
+        for key in ("sample/rollout_queue_size", "train/sample/rollout_queue_size", "buffer_qsize")
+    ]
+    assert [(c["queue_depth"], c.get("queue_taken_frac")) for c in counted] == [
+        (420.0, 0.5),
+        (420.0, 0.5),
+        (420.0, None),
+    ]
+
+
 def test_the_mode_follows_the_trainer_that_writes():
     assert FRAMEWORK.mode(Observed(keys=frozenset({"step_time", "reward"}))) is Mode.SERIAL
     assert FRAMEWORK.mode(Observed(keys=frozenset({"train/queue_wait_time_s"}))) is Mode.OVERLAPPED
@@ -121,4 +133,5 @@ def test_facts_come_from_the_arguments_and_a_cap_of_minus_one_is_resolved():
     assert (topology.mode, topology.max_response_tokens) == (Mode.OVERLAPPED, 2048)
     assert (setpoints.batch_rollouts, setpoints.max_in_flight, setpoints.staleness_bound) == (128, 512, 4.0)
     assert (setpoints.sync_interval, setpoints.group_size, setpoints.packing) == (4, 8, True)
+    assert setpoints.in_flight_update is True
     assert FRAMEWORK.facts(Observed(config={"num_generations": 8}))[1].batch_rollouts is None

@@ -60,6 +60,15 @@ def test_a_full_buffer_acquits_the_generator_whatever_the_wait() -> None:
     assert generator_is_slower(Setpoints(), snapshot_of(queue_depth=0, batch_rollouts=512), 0.6)
 
 
+def test_a_queue_that_lacks_a_batch_when_one_is_taken_settles_it_for_a_short_wait_too() -> None:
+    """Published: 71 of a batch of 150 left on average while it is taken, and a wait of 8 %; a third replica helped."""
+    lacking = {"queue_depth": 71.0, "batch_rollouts": 150.0, "queue_taken_frac": 0.5}
+    assert generator_is_slower(Setpoints(), snapshot_of(**lacking), 0.08)
+    assert not generator_is_slower(Setpoints(), snapshot_of(**lacking), 0.03)
+    assert not generator_is_slower(Setpoints(), snapshot_of(**lacking | {"queue_depth": 80.0}), 0.08)
+    assert not generator_is_slower(Setpoints(), snapshot_of(queue_depth=71.0, batch_rollouts=150.0), 0.08)
+
+
 def test_equal_stations_explain_a_wait_that_a_longer_lead_does_not() -> None:
     assert not generator_is_slower(Setpoints(staleness_bound=1), snapshot_of(), 0.3)
     assert generator_is_slower(Setpoints(staleness_bound=8), snapshot_of(), 0.3)
