@@ -130,6 +130,7 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
         group_size=group,
         batch_rollouts=prompts * group if prompts and group else None,
         overlap=mode is Mode.OVERLAPPED,
+        in_flight_update=True if mode is Mode.OVERLAPPED else None,  # rollouts are interrupted and go on
         checkpoint_interval=count_setting(config, "saver.freq_steps"),
         validation_interval=count_setting(config, "evaluator.freq_steps"),
     )

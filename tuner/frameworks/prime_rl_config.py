@@ -59,6 +59,7 @@ def _setpoints(config: Mapping[str, object]) -> Setpoints:
         group_size=group,
         batch_rollouts=batch,
         overlap=True,
+        in_flight_update=True,  # engines are paused with mode=keep
         packing=True,  # text is always packed up to seq_len; there is no setting
         filter_zero_adv=truth(config, *_of(config, "train.filter_zero_advantages")),
         checkpoint_interval=positive(config, "ckpt.interval", "trainer.ckpt.interval", *_of(config, "ckpt.interval")),

@@ -180,6 +180,7 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
         group_size=group,
         batch_rollouts=prompts * group if prompts and group else None,
         overlap=None if mode is Mode.UNKNOWN else mode is Mode.OVERLAPPED,
+        in_flight_update=True if mode is Mode.OVERLAPPED else None,  # engines are paused with mode=keep
         filter_zero_adv=flag_setting(config, f"{ASYNC}sample_full_batch"),
         packing=flag_setting(config, "trainer.remove_microbatch_padding", "trainer.use_sample_packing"),
         checkpoint_interval=count_setting(config, "trainer.ckpt_interval"),
