@@ -15,7 +15,10 @@ from simulators.snapshot import Snapshot
 
 Value = float | int | bool
 UNMODELLED = frozenset(
-    ("packing", "gpus_prefill", "gpus_decode", "sandbox_quota", "validation_interval", "checkpoint_interval")
+    (
+        *("packing", "activation_checkpointing", "gpus_prefill", "gpus_decode"),
+        *("sandbox_quota", "validation_interval", "checkpoint_interval"),
+    )
 )
 """Settings that calibrated draws have no station for: asking about them would answer 0."""
 SETTINGS = frozenset(f.name for f in fields(Setpoints)) - UNMODELLED

@@ -124,6 +124,8 @@ class Setpoints:
     """True when groups without advantage are dropped and refilled (dynamic sampling)."""
     packing: bool | None = None
     """True when sequences share rows of a training batch."""
+    activation_checkpointing: bool | None = None
+    """True when the backward pass computes activations again instead of keeping them."""
     checkpoint_interval: int | None = None
     """Trainer steps between two checkpoints."""
     validation_interval: int | None = None

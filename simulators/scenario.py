@@ -181,7 +181,9 @@ def with_knob(knobs: Setpoints, knob: str, value: float | None) -> Setpoints:
     return replace(turned, gpus_generator=(turned.gpus_prefill or 0) + (turned.gpus_decode or 0))
 
 
-SWITCHES = frozenset({"overlap", "partial_rollout", "in_flight_update", "filter_zero_adv", "packing"})
+SWITCHES = frozenset(
+    ("overlap", "partial_rollout", "in_flight_update", "filter_zero_adv", "packing", "activation_checkpointing")
+)
 """Knobs that are on or off."""
 POOLS = frozenset({"gpus_prefill", "gpus_decode"})
 """The two halves of a disaggregated generator."""

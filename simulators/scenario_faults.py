@@ -27,6 +27,7 @@ NEEDS = {
 STATED_ELSEWHERE = {
     "overlap": "a simulated job keeps its topology.mode to the end",
     "packing": "what packing costs or saves is stations.trainer.gpu_s_per_token: a drift on it can say so",
+    "activation_checkpointing": "what computing activations again costs is in stations.trainer.gpu_s_per_token as well",
     "in_flight_update": "how weights arrive is stations.sync.mode, to the end",
 }
 """Knobs that no running simulation turns: an order for one would be met and change nothing."""

@@ -110,22 +110,20 @@ def _recompute(case: Case) -> Iterator[Ranked]:
     With every layer recomputed, the backward pass repeats the forward: 4 units of work instead of 3. Reported costs are
     a fifth to two fifths on top (Korthikanti et al. 2022: 39 %, selective 4 %), so the share saved is U[0, 0.28].
     """
-    if case.setpoints.packing is not True or case.verdict is not Verdict.TRAINER_BOUND:
+    known = case.setpoints.activation_checkpointing
+    if case.setpoints.packing is not True or known is False or case.verdict is not Verdict.TRAINER_BOUND:
         return
     answer = case.prospects.answer_of_trainer(RECOMPUTED)
     gain = gain_of(answer)
     if gain is None:
         return
     reason = (
-        f"Training takes {case.frac('trainer_busy_s'):.0%} of the step. If activations are recomputed in the backward "
-        "pass today (gradient checkpointing), keeping them saves up to a quarter of it where memory allows."
+        f"Training takes {case.frac('trainer_busy_s'):.0%} of the step. {'As' if known else 'If'} activations are "
+        "recomputed in the backward pass today (gradient checkpointing), keeping them saves up to a quarter of it "
+        "where memory allows."
     )
-    yield ranked(
-        Recommendation(
-            "activation_checkpointing", Direction.OFF, None, "off", "", gain, reason, ("peak memory rises",)
-        ),
-        answer,
-    )
+    now, risks = "on" if known else None, ("peak memory rises",)
+    yield ranked(Recommendation("activation_checkpointing", Direction.OFF, now, "off", "", gain, reason, risks), answer)
 
 
 def _split(case: Case, curve: SplitCurve | None) -> Iterator[Ranked]:

@@ -44,6 +44,7 @@ def trl_async(row: Cells) -> Job:
     | max_inflight, / replicas | cap in flight of the whole job, and of one engine |
     | gen_tok_s, mfu_pct / 100, samples_per_step, staleness_mean | their signals |
     | token_budget > 0 | packing on |
+    | grad_ckpt | activation_checkpointing |
     | backpressure_s_per_group | not used: seconds of a group, not of a step |
     """
     sync, every = number(row, "weight_sync_s"), number(row, "sync_every")
@@ -64,6 +65,7 @@ def trl_async(row: Cells) -> Job:
         batch_rollouts=whole(row, "samples_per_step"),
         staleness_bound=number(row, "max_staleness"),
         packing=row["token_budget"] != "0",
+        activation_checkpointing=row["grad_ckpt"] == "1",
         in_flight_update=True,
         overlap=True,
     )

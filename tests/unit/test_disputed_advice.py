@@ -52,6 +52,19 @@ def test_packing_promises_a_gain_only_where_it_is_known_to_be_off() -> None:
     assert [g is not None for g in gains[False]] == [True]
 
 
+def test_activations_that_are_kept_already_are_not_advised_to_be_kept() -> None:
+    busy = {"step_s": 290.0, "trainer_wait_s": 3.0, "trainer_busy_s": 280.0, "generator_wait_s": 120.0}
+    current = {
+        known: [
+            r.current
+            for r in overlapped(busy, replace(SPLIT, packing=True, activation_checkpointing=known)).recommendations
+            if r.knob == "activation_checkpointing"
+        ]
+        for known in (None, True, False)
+    }
+    assert current == {None: [None], True: ["on"], False: []}
+
+
 def test_unpacked_training_is_named_beside_a_slower_generation_that_takes_turns_with_it() -> None:
     step = {"step_s": 260.0, "rollout_s": 150.0, "trainer_busy_s": 100.0}
     packing = {

@@ -82,6 +82,7 @@ class Job(Part):
     in_flight_update: bool | None
     filter_zero_adv: bool | None
     packing: bool | None
+    activation_checkpointing: bool | None
     checkpoint_interval: int | None
     validation_interval: int | None
     sandbox_quota: int | None

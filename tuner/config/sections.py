@@ -109,6 +109,8 @@ class SetpointsSection(Section):
     """true when groups without advantage are dropped and refilled (dynamic sampling)."""
     packing: bool | None = Field(default=None, examples=[True])
     """true when the trainer packs sequences instead of padding them."""
+    activation_checkpointing: bool | None = Field(default=None, examples=[True])
+    """true when activations are computed again in the backward pass (gradient checkpointing, recompute)."""
     checkpoint_interval: Count | None = Field(default=None, examples=[20])
     """Steps between two checkpoints."""
     validation_interval: Count | None = Field(default=None, examples=[10])

@@ -10,7 +10,7 @@ from itertools import pairwise
 from math import prod
 
 from simulators.plant import Change, Mode, Setpoints, Topology
-from tuner.adapting import count_setting, number_setting, setting
+from tuner.adapting import count_setting, flag_setting, number_setting, setting
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
 from tuner.parsing.lines import number_in
 from tuner.records import Item, Line, Record
@@ -131,6 +131,7 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
         batch_rollouts=prompts * group if prompts and group else None,
         overlap=mode is Mode.OVERLAPPED,
         in_flight_update=True if mode is Mode.OVERLAPPED else None,  # rollouts are interrupted and go on
+        activation_checkpointing=flag_setting(config, "actor.gradient_checkpointing"),
         checkpoint_interval=count_setting(config, "saver.freq_steps"),
         validation_interval=count_setting(config, "evaluator.freq_steps"),
     )
@@ -173,6 +174,7 @@ FRAMEWORK = Framework(
         KnobKey("group_size", "gconfig.n_samples", RESTART, data_changing=True),
         KnobKey("curriculum_filter", "should_accept_fn", RESTART, data_changing=True, note="of prepare_batch"),
         KnobKey("packing", "actor.mb_spec.max_tokens_per_mb", RESTART, note="tokens of one packed micro-batch"),
+        KnobKey("activation_checkpointing", "actor.gradient_checkpointing", RESTART),
         KnobKey("kv_memory", "sglang.mem_fraction_static", RESTART, note="vLLM: vllm.gpu_memory_utilization"),
         KnobKey("engine_settings", "sglang.disable_cuda_graph", RESTART, note="any setting of sglang or vllm"),
         KnobKey("checkpoint_interval", "saver.freq_steps", RESTART),

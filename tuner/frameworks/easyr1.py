@@ -33,6 +33,7 @@ KNOBS = (
     KnobKey("validation_interval", "trainer.val_freq", Change.RESTART),
     KnobKey("kv_memory", "worker.rollout.gpu_memory_utilization", Change.RESTART),
     KnobKey("packing", "worker.actor.dynamic_batching", Change.RESTART, note="with worker.actor.padding_free"),
+    KnobKey("activation_checkpointing", "worker.actor.model.enable_gradient_checkpointing", Change.RESTART),
     KnobKey("curriculum_filter", "algorithm.online_filtering", Change.RESTART, data_changing=True),
     KnobKey("engine_settings", "worker.rollout.enforce_eager", Change.RESTART),
     KnobKey("logging", "trainer.logger", Change.RESTART, note="add `file` for JSONL without a network"),
@@ -72,6 +73,7 @@ def facts(seen: Observed) -> tuple[Topology, Setpoints]:
         overlap=False,
         filter_zero_adv=filters,
         packing=truth(config, "worker.actor.dynamic_batching", "worker.actor.padding_free"),
+        activation_checkpointing=truth(config, "worker.actor.model.enable_gradient_checkpointing"),
         checkpoint_interval=positive(config, "trainer.save_freq"),
         validation_interval=positive(config, "trainer.val_freq"),
     )

@@ -195,6 +195,12 @@ def mode_of(observed: Observed) -> Mode:
     return Mode.UNKNOWN
 
 
+def _recomputes(config: Mapping[str, object]) -> bool | None:
+    """Of the backend that is enabled."""
+    megatron = flag_setting(config, "policy.megatron_cfg.enabled")
+    return flag_setting(config, f"policy.{'megatron' if megatron else 'dtensor'}_cfg.activation_checkpointing")
+
+
 def facts(observed: Observed) -> tuple[Topology, Setpoints]:
     config = observed.config
     nodes, per_node = count_setting(config, "cluster.num_nodes"), count_setting(config, "cluster.gpus_per_node")
@@ -225,6 +231,7 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
         in_flight_update=flag_setting(config, "grpo.async_grpo.in_flight_weight_updates") if overlapped else None,
         filter_zero_adv=flag_setting(config, "grpo.use_dynamic_sampling"),
         packing=flag_setting(config, "policy.sequence_packing.enabled"),
+        activation_checkpointing=_recomputes(config),
         checkpoint_interval=count_setting(config, "checkpointing.save_period"),
         validation_interval=count_setting(config, "grpo.val_period"),
     )
@@ -256,6 +263,12 @@ FRAMEWORK = Framework(
         KnobKey("curriculum_filter", "grpo.use_dynamic_sampling", Change.RESTART, data_changing=True),
         KnobKey("oversampling_ratio", "grpo.batch_multiplier", Change.RESTART, data_changing=True),
         KnobKey("packing", "policy.sequence_packing.enabled", Change.RESTART),
+        KnobKey(
+            "activation_checkpointing",
+            "policy.dtensor_cfg.activation_checkpointing",
+            Change.RESTART,
+            note="or policy.megatron_cfg",
+        ),
         KnobKey("kv_memory", "policy.generation.vllm_cfg.gpu_memory_utilization", Change.RESTART),
         KnobKey("checkpoint_interval", "checkpointing.save_period", Change.RESTART),
         KnobKey("validation_interval", "grpo.val_period", Change.RESTART),

@@ -119,6 +119,7 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
         in_flight_update=flag_setting(config, "inflight_updates"),
         filter_zero_adv=flag_setting(config, "active_sampling"),
         packing=True,
+        activation_checkpointing=flag_setting(config, "gradient_checkpointing"),
         checkpoint_interval=count_setting(config, "save_freq"),
         validation_interval=count_setting(config, "local_eval_every"),
     )
@@ -145,6 +146,7 @@ FRAMEWORK = Framework(
         KnobKey("group_size", "--num_samples_per_prompt_rollout", RESTART, data_changing=True),
         KnobKey("curriculum_filter", "--active_sampling", RESTART, data_changing=True),
         KnobKey("packing", "--pack_length", RESTART, note="tokens of a packed row"),
+        KnobKey("activation_checkpointing", "--gradient_checkpointing", RESTART),
         KnobKey("kv_memory", "--vllm_gpu_memory_utilization", RESTART),
         KnobKey("engine_settings", "--vllm_enforce_eager", RESTART),
         KnobKey("checkpoint_interval", "--save_freq", RESTART),

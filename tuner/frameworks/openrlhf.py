@@ -142,6 +142,7 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
         partial_rollout=flag_setting(config, "train.partial_rollout_enable"),
         filter_zero_adv=flag_setting(config, "algo.dynamic_filtering_enable", "dynamic_filtering"),
         packing=flag_setting(config, "train.dynamic_batch_enable", "use_dynamic_batch", "packing_samples"),
+        activation_checkpointing=flag_setting(config, "actor.gradient_checkpointing_enable", "gradient_checkpointing"),
         checkpoint_interval=count_setting(config, "ckpt.save_steps", "save_steps"),
         validation_interval=count_setting(config, "eval.steps", "eval_steps"),
     )
@@ -172,6 +173,7 @@ FRAMEWORK = Framework(
         KnobKey("group_size", "--rollout.n_samples_per_prompt", Change.RESTART, data_changing=True),
         KnobKey("curriculum_filter", "--algo.dynamic_filtering_enable", Change.RESTART, data_changing=True),
         KnobKey("packing", "--train.dynamic_batch_enable", Change.RESTART),
+        KnobKey("activation_checkpointing", "--actor.gradient_checkpointing_enable", Change.RESTART),
         KnobKey("kv_memory", "--vllm.gpu_memory_utilization", Change.RESTART),
         KnobKey("checkpoint_interval", "--ckpt.save_steps", Change.RESTART),
         KnobKey("validation_interval", "--eval.steps", Change.RESTART),

@@ -120,6 +120,7 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
         overlap=True,
         in_flight_update=True,
         packing=flag_setting(config, "finetune.seq_packing"),
+        activation_checkpointing=flag_setting(config, "finetune.gradient_checkpointing"),
         checkpoint_interval=count_setting(config, "finetune.save_checkpoint_steps"),
     )
 
@@ -152,6 +153,7 @@ FRAMEWORK = Framework(
         KnobKey("sync_interval", "finetune.weight_update_interval", Change.RESTART, data_changing=True, note="samples"),
         KnobKey("group_size", "finetune.attempts", Change.RESTART, data_changing=True),
         KnobKey("packing", "finetune.seq_packing", Change.RESTART),
+        KnobKey("activation_checkpointing", "finetune.gradient_checkpointing", Change.RESTART),
         KnobKey("kv_memory", "vllm_config.vllm_kwargs.gpu-memory-utilization", Change.RESTART),
         KnobKey("engine_settings", "vllm_config.vllm_kwargs.max-num-batched-tokens", Change.RESTART),
         KnobKey("reward_concurrency", "world.env_replicas", Change.RESTART),

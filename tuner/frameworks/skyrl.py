@@ -183,6 +183,7 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
         in_flight_update=True if mode is Mode.OVERLAPPED else None,  # engines are paused with mode=keep
         filter_zero_adv=flag_setting(config, f"{ASYNC}sample_full_batch"),
         packing=flag_setting(config, "trainer.remove_microbatch_padding", "trainer.use_sample_packing"),
+        activation_checkpointing=flag_setting(config, "trainer.gradient_checkpointing"),
         checkpoint_interval=count_setting(config, "trainer.ckpt_interval"),
         validation_interval=count_setting(config, "trainer.eval_interval"),
     )
@@ -238,6 +239,7 @@ FRAMEWORK = Framework(
         KnobKey("kv_memory", f"{ENGINE}gpu_memory_utilization", RESTART),
         KnobKey("engine_settings", f"{ENGINE}enforce_eager", RESTART),
         KnobKey("packing", "trainer.max_tokens_per_microbatch", RESTART, note="with remove_microbatch_padding"),
+        KnobKey("activation_checkpointing", "trainer.gradient_checkpointing", RESTART),
         KnobKey("checkpoint_interval", "trainer.ckpt_interval", RESTART),
         KnobKey("validation_interval", "trainer.eval_interval", RESTART),
         KnobKey("logging", "trainer.logger", RESTART, note=f"engine figures: {ENGINE}enable_ray_prometheus_stats"),

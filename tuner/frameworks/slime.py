@@ -141,6 +141,7 @@ KNOBS = (
     KnobKey("pruning", "--rollout-sample-filter-path", RESTART, data_changing=True),
     KnobKey("kv_memory", "--sglang-mem-fraction-static", RESTART),
     KnobKey("packing", "--use-dynamic-batch-size", RESTART, note="with --max-tokens-per-gpu"),
+    KnobKey("activation_checkpointing", "--recompute-granularity", RESTART, note="full, selective or left out"),
     KnobKey("checkpoint_interval", "--save-interval", RESTART),
     KnobKey("validation_interval", "--eval-interval", RESTART),
     KnobKey("engine_settings", "--sglang-disable-cuda-graph", RESTART, note="any --sglang-... flag"),

@@ -81,6 +81,7 @@ def _setpoints(seen: Observed, mode: Mode) -> Setpoints:
         partial_rollout=truth(config, "partial_rollout"),
         filter_zero_adv=_filters(config),
         packing=truth(config, "use_dynamic_batch_size"),
+        activation_checkpointing=True if config.get("recompute_granularity") == "full" else None,
         checkpoint_interval=positive(config, "save_interval"),
         validation_interval=positive(config, "eval_interval"),
     )

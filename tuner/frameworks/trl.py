@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from simulators.plant import Change, Mode, Setpoints, Topology
-from tuner.adapting import count_setting, number_setting, printed_numbers, spelled
+from tuner.adapting import count_setting, flag_setting, number_setting, printed_numbers, spelled
 from tuner.frameworks.base import Alias, Framework, KnobKey, LineFormat, Observed
 from tuner.parsing.lines import NUMBER
 from tuner.records import Configuration, Item, Line, Record
@@ -255,6 +255,7 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
         overlap=mode is Mode.OVERLAPPED,
         in_flight_update=True if mode is Mode.OVERLAPPED else None,  # engines are paused with mode=keep
         packing=True if count_setting(config, "token_budget") else None,
+        activation_checkpointing=flag_setting(config, "gradient_checkpointing"),
         checkpoint_interval=count_setting(config, "save_steps") if config.get("save_strategy") != "no" else None,
         validation_interval=count_setting(config, "eval_steps") if config.get("eval_strategy") == "steps" else None,
     )
@@ -287,6 +288,7 @@ FRAMEWORK = Framework(
         KnobKey("sync_interval", "weight_sync_steps", Change.RESTART, data_changing=True),
         KnobKey("group_size", "num_generations", Change.RESTART, data_changing=True),
         KnobKey("packing", "token_budget", Change.RESTART, note="tokens of one packed micro-batch"),
+        KnobKey("activation_checkpointing", "gradient_checkpointing", Change.RESTART),
         KnobKey("kv_memory", "vllm_gpu_memory_utilization", Change.RESTART),
         KnobKey("checkpoint_interval", "save_steps", Change.RESTART),
         KnobKey("validation_interval", "eval_steps", Change.RESTART),

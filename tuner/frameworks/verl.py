@@ -70,6 +70,7 @@ KNOBS = (
     ),
     KnobKey("client_concurrency", f"{ROLLOUT}agent.num_workers", RESTART),
     KnobKey("packing", f"{ACTOR}use_dynamic_bsz", RESTART, note=f"with {ACTOR}ppo_max_token_len_per_gpu"),
+    KnobKey("activation_checkpointing", "actor_rollout_ref.model.enable_gradient_checkpointing", RESTART),
     KnobKey("curriculum_filter", "algorithm.filter_groups.enable", RESTART, data_changing=True),
     KnobKey("prefill_decode_split", f"{ROLLOUT}disaggregation.prefill_replicas", RESTART, note="SGLang only"),
     KnobKey("engine_settings", f"{ROLLOUT}enforce_eager", RESTART),

@@ -167,6 +167,7 @@ def _setpoints(seen: Observed, which: str | None, gpus: _Gpus, engines: int | No
         partial_rollout=truth(config, "async_training.partial_rollout"),
         filter_zero_adv=filters,
         packing=truth(config, f"{ACTOR}use_dynamic_bsz"),
+        activation_checkpointing=truth(config, "actor_rollout_ref.model.enable_gradient_checkpointing"),
         checkpoint_interval=positive(config, "trainer.save_freq"),
         validation_interval=positive(config, "trainer.test_freq"),
     )

@@ -15,6 +15,7 @@ from simulators.plant import Order, Setpoints, Status
 from tests.unit.actuators.sites import SLIME, VERL, site_of
 from tuner.actuators.base import Actuator
 from tuner.actuators.registry import make
+from tuner.actuators.restart import Restarter
 from tuner.actuators.site import Site
 from tuner.errors import ConfigError
 
@@ -36,6 +37,16 @@ def ended(folder: Path, name: str = "overrides") -> None:
             return
         time.sleep(0.01)
     raise AssertionError("the restart command has not ended")
+
+
+def died(folder: Path, name: str = "overrides") -> None:
+    """Waits until the restart command has died without a word."""
+    told = Restarter((), folder / f"{name}.equipoise.status", folder / "unused.log")
+    for _ in range(500):
+        if told.progress().died:
+            return
+        time.sleep(0.01)
+    raise AssertionError("the restart command has not died")
 
 
 def reason(receipt: Any) -> str:
@@ -177,6 +188,7 @@ def test_a_restart_command_that_went_down_with_its_job_has_not_failed_where_the_
     resolved = tmp_path / "resolved.json"
     resolved.write_text(json.dumps(VERL))
     actuator(tmp_path, "kill -9 $PPID", resolved=resolved).apply(ORDER, 0.0)
+    died(tmp_path)
     again = actuator(tmp_path, "false", resolved=resolved)
     assert again.apply(ORDER, 60.0).status is Status.PENDING, "the job waits in the queue"
     assert (tmp_path / "overrides").read_text() == WRITTEN, "what it will start with"

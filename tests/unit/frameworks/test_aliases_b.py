@@ -13,7 +13,8 @@ FRAMEWORKS = [m.FRAMEWORK for m in (nemo_rl, openrlhf, pipelinerl, sglang, tinke
 KNOBS = {
     *("gpus_trainer", "gpus_generator", "prefill_decode_split", "oversampling_ratio", "max_in_flight", "overlap"),
     *("staleness_bound", "sync_interval", "in_flight_update", "partial_rollout", "pruning", "group_size"),
-    *("curriculum_filter", "kv_memory", "packing", "checkpoint_interval", "validation_interval", "sandbox_quota"),
+    *("curriculum_filter", "kv_memory", "packing", "activation_checkpointing", "checkpoint_interval"),
+    *("validation_interval", "sandbox_quota"),
     *("reward_concurrency", "client_concurrency", "engine_settings", "logging"),
 }
 SETTINGS = (

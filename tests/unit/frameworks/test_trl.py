@@ -128,10 +128,11 @@ def test_facts_come_from_the_arguments_and_a_cap_of_minus_one_is_resolved():
         "max_staleness": 4,
         "weight_sync_steps": 4,
         "token_budget": 16384,
+        "gradient_checkpointing": False,
     }
     topology, setpoints = FRAMEWORK.facts(Observed(config=arguments))
     assert (topology.mode, topology.max_response_tokens) == (Mode.OVERLAPPED, 2048)
     assert (setpoints.batch_rollouts, setpoints.max_in_flight, setpoints.staleness_bound) == (128, 512, 4.0)
     assert (setpoints.sync_interval, setpoints.group_size, setpoints.packing) == (4, 8, True)
-    assert setpoints.in_flight_update is True
+    assert (setpoints.in_flight_update, setpoints.activation_checkpointing) == (True, False)
     assert FRAMEWORK.facts(Observed(config={"num_generations": 8}))[1].batch_rollouts is None
