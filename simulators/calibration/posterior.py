@@ -8,7 +8,7 @@ from simulators.calibration.completion import Guess, Laid, beyond_any_job, compl
 from simulators.calibration.decode import DecodeFit, fit_decode
 from simulators.calibration.draws import Draw, Values, draw_of
 from simulators.calibration.estimates import Parameter, Unidentified
-from simulators.calibration.headroom import headroom_of, queue_room, scatter_frac
+from simulators.calibration.headroom import Room, headroom_of, queue_room, scatter_frac
 from simulators.calibration.lengths import LengthFit, fit_lengths
 from simulators.calibration.operating import OperatingPoint, operating_point
 from simulators.calibration.priors import (
@@ -61,8 +61,8 @@ class _Fits:
     gated_frac: float | None
     batch_waits: bool
     """A whole finished batch waits for the trainer."""
-    queue_room: float | None
-    """Batches that the queue could still hold when the trainer begins to take one."""
+    queue_room: Room | None
+    """What the queue could still hold when the trainer begins to take a batch."""
 
 
 def calibrate(
@@ -86,7 +86,7 @@ def calibrate(
         generator_limits,
         snapshot.get("generator_idle_frac"),
         (snapshot.get("queue_depth") or 0.0) >= (snapshot.get("batch_rollouts") or float("inf")),
-        queue_room(snapshot),
+        queue_room(setpoints, snapshot),
     )
     pairs = [_drawn(u, (topology, setpoints, snapshot), fits) for u in spread_points(DRAWS, DIMENSIONS)]
     found = [pair for pair in pairs if pair is not None]
@@ -227,7 +227,8 @@ def _parameters(fits: _Fits, laid: Laid, job: tuple[Topology, Setpoints, Snapsho
     if topology.mode is Mode.OVERLAPPED and not fits.generator_limits and fits.gated_frac is None:
         why = "the trainer is never kept waiting for long, and what the generator waits is not logged"
         if fits.queue_room is not None:
-            why += f"; its queue has room for {fits.queue_room:.2g} batches when one is taken, so it is seldom held up"
+            room = f"{fits.queue_room.mean:.2g} batches"
+            why += f"; its queue has room for {room} when one is taken, so it is seldom held up"
         scatter = scatter_frac(_at(fits.lengths.sigma, 0.5), BETWEEN_PROMPT.quantile(0.5), laid.setpoints)
         found.append(Unidentified("generator's headroom", why, headroom_of(fits.queue_room, scatter)))
     if not (setpoints.gpus_generator or setpoints.engines or topology.gpus_total or snapshot.get("engines")):

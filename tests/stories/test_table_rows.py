@@ -68,10 +68,11 @@ def test_a_queue_is_found_full_where_the_generator_is_blocked_and_lacks_a_batch_
     name: str, found: str
 ) -> None:
     """Runs 1 and 5 log a generator blocked for 15 and 5 s a group, run 3 a trainer that waits for 8 % of the time."""
-    known = estimate(*job_of("A12_trl_asyncgrpo_5runs.csv", name))
-    stored = stored_batches(known)
+    job = job_of("A12_trl_asyncgrpo_5runs.csv", name)
+    known = estimate(*job)
+    stored, room = stored_batches(known), queue_room(job.setpoints, known)
     assert stored is not None
-    assert ("lacks a batch" if stored < 1.0 else "full" if queue_room(known) is None else "room") == found
+    assert ("lacks a batch" if stored < 1.0 else "full" if room is None else "room") == found
 
 
 def test_parts_that_exceed_a_step_are_no_contradiction_when_they_are_averages() -> None:
