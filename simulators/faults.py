@@ -178,6 +178,10 @@ def _workload(workload: Workload) -> Iterator[Fault]:
     if any(value < 1.0 for _, value in turns.quantiles):
         counts = [value for _, value in turns.quantiles]
         yield Fault("workload.turns.quantiles", counts, "must be turns of at least 1: a rollout calls the model")
+    prompt, most = workload.prompt, workload.max_context_tokens
+    if most is not None and not prompt.quantiles and most <= prompt.mean_tokens:
+        why = f"leaves no room for a response after a mean prompt of {prompt.mean_tokens:g} tokens: raise it"
+        yield Fault("workload.max_context_tokens", most, why)
     if workload.failure_frac >= 1.0:
         yield Fault("workload.failure_frac", workload.failure_frac, "must be under 1: no rollout would ever finish")
     solve = workload.solve

@@ -162,12 +162,22 @@ def _event(key: str, event: Event, scenario: Scenario) -> Iterator[Fault]:
 
 def _becomes(scenario: Scenario) -> Iterator[Fault]:
     """What drift and events make of the job: looked at where something begins or ends."""
-    moments = {(d.by, at) for d in scenario.drift for at in (d.start, d.end, *(x for x, _ in d.points))}
-    moments |= {(e.by, at) for e in scenario.event for at in (e.at, e.until)}
-    for by, at in sorted((by, at) for by, at in moments if at is not None):
+    turns: dict[tuple[By, float], list[str]] = {}
+    for i, drift in enumerate(scenario.drift):
+        for moment in (drift.start, drift.end, *(x for x, _ in drift.points)):
+            _add(turns, drift.by, moment, f"drift.{i}")
+    for i, event in enumerate(scenario.event):
+        for moment in (event.at, event.until):
+            _add(turns, event.by, moment, f"event.{i}")
+    for (by, at), names in sorted(turns.items()):
         step, now_s = (int(at), 0.0) if by is By.STEP else (0, at)
         faults = job_faults(job_at(scenario, step, now_s))
         if faults:
-            when = f"after {at:g} {'s' if by is By.TIME else 'steps'}"
+            when = f"after {at:g} {'s' if by is By.TIME else 'steps'}: see {', '.join(dict.fromkeys(names))}"
             yield Fault(faults[0].key, faults[0].value, f"{faults[0].why} ({when})")
             return
+
+
+def _add(turns: dict[tuple[By, float], list[str]], by: By, at: float | None, name: str) -> None:
+    if at is not None:
+        turns.setdefault((by, at), []).append(name)

@@ -82,6 +82,7 @@ MISTAKES = [
     ("gpus_per_engine = 2", "gpus_per_engine = 2\nrestart_s = -1", 11, "topology.restart_s=-1.0 must be at least 0"),
     ("mean_tokens = 1000", "mean_tokens = 0", 21, "an empty workload is none"),
     ("slots = 32", "slots = 32\nkv_tokens = 500", 25, "nothing could finish"),
+    ("[workload]", "[workload]\nmax_context_tokens = 90", 20, "leaves no room for a response"),
     ("slots = 32", "slots = 0", 24, "stations.engine.slots=0 must be at least 1"),
     ("[1, 0.0102]", "[1, 0.0]", 25, "must hold positive seconds"),
     ("steps = 10", "seconds = 0", 5, "must be positive"),
@@ -92,7 +93,9 @@ MISTAKES = [
     ("to = 1.0\nend = 5", "to = 1.0\nstart = 9\nend = 5", 35, "must be after start=9"),
     ("to = 1.0\nend = 5", "to = -1.0\nend = 5", 33, "leads out of the range of workload.response.sigma"),
     ("to = 1.0\nend = 5", "to = 1.0", 31, "drift.0.end is needed by shape = linear"),
-    ('to = 2000\nend = 5', 'to = 0.5\nend = 5', 21, "(after 5 steps)"),
+    ('to = 2000\nend = 5', 'to = 0.5\nend = 5', 21, "(after 5 steps: see drift.0, drift.1)"),
+    ('"trainer-slowdown"', '"node-loss"', 41, "event.0.gpus is needed by kind = node-loss"),
+    ('"trainer-slowdown"\nat = 3\nfactor = 2.0', '"node-loss"\nat = 3\ngpus = 6', 15, "(after 3 steps: see event.0)"),
     ("factor = 2.0", "gpus = 2", 41, "event.0.factor is needed by kind = trainer-slowdown"),
     ("at = 3", "at = -3", 43, "event.0.at=-3.0 must not be negative"),
 ]  # fmt: skip
