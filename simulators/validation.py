@@ -161,7 +161,7 @@ def run(case: Case) -> Outcome:
         given = dict(zip(names, values, strict=True))
         return [(_answer(model, row, given) - row.measured) / (abs(row.measured) or 1.0) for row in known]
 
-    fitted = fit([p.bounds for p in case.parameters], residuals, len(known))
+    fitted = fit([p.bounds for p in case.parameters], residuals, len(known), smooth=case.model != "event")
     values = dict(zip(names, fitted, strict=True))
     return Outcome(case, values, tuple(_compare(case, row, _answer(model, row, values)) for row in case.rows))
 

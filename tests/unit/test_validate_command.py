@@ -93,3 +93,80 @@ def test_a_mistake_ends_with_two_and_one_sentence(
     out, err = capsys.readouterr()
     assert (out, len(err.splitlines())) == ("", 1)
     assert words in err
+
+
+def test_a_prediction_of_a_measured_nothing_is_judged_though_it_has_no_relative_error(
+    mine: Path, capsys: Captured
+) -> None:
+    mine.write_text(WHOLE.replace("measured = 25", "measured = 0"), encoding="utf-8")
+    assert main(["validate", "--cases", str(mine)]) == 0
+    assert "1 prediction in 1 case: 0 within what is allowed" in capsys.readouterr().out
+
+
+SIMULATED = """id = "simulated"
+title = "A small job whose engines' speed is found by simulating it"
+class = "prediction"
+model = "event"
+output = "step_s"
+quantity = "time of a step"
+unit = "s"
+tolerance_frac = 0.2
+source = [{ what = "invented figures", where = "a test of this product", read = "computed" }]
+parameter = [{ name = "one_s", low = 0.01201, high = 0.02, unit = "s", about = "an iteration of one resident" }]
+
+[inputs.run]
+warm_up_batches = 5
+batches = 20
+replications = 1
+
+[inputs.topology]
+mode = "overlapped"
+gpus_per_engine = 1
+
+[inputs.setpoints]
+gpus_trainer = 1
+group_size = 8
+batch_rollouts = 256
+staleness_bound = 2
+
+[inputs.workload]
+prompt = { mean_tokens = 1 }
+response = { mean_tokens = 1000, sigma = 0.8 }
+
+[inputs.stations.engine]
+slots = 64
+step = { table = [[0, 0.012], [1, "$one_s"]] }
+
+[inputs.stations.trainer]
+base_s = 1
+gpu_s_per_token = 1e-4
+
+[inputs.stations.admission]
+plug = "wip-cap"
+
+[[row]]
+label = "two engines"
+role = "calibration"
+measured = 110
+inputs = { setpoints = { gpus_generator = 2 } }
+
+[[row]]
+label = "four engines"
+role = "calibration"
+measured = 70
+inputs = { setpoints = { gpus_generator = 4 } }
+
+[[row]]
+label = "three engines"
+measured = 80
+inputs = { setpoints = { gpus_generator = 3 } }
+"""
+
+
+def test_a_parameter_is_found_by_simulation(mine: Path, capsys: Captured) -> None:
+    """No value meets both figures; a search that stays where it begins misses the first by a third."""
+    mine.write_text(SIMULATED, encoding="utf-8")
+    assert main(["validate", "--cases", str(mine), "--json"]) == 0
+    errors = [row["error_frac"] for row in json.loads(capsys.readouterr().out)["rows"] if row["role"] == "calibration"]
+    assert max(map(abs, errors)) < 0.12
+    assert errors[0] * errors[1] < 0.0

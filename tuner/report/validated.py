@@ -37,6 +37,9 @@ def headline(summary: Summary) -> str:
             f"{_counted(summary, Kind.PREDICTION)}: median error {percent(summary.median_error_frac)}, "
             f"worst {percent(summary.worst_error_frac)}{naive}."
         )
+    elif summary.rows[Kind.PREDICTION]:
+        held = f"{_counted(summary, Kind.PREDICTION)}: {summary.held[Kind.PREDICTION]} within what is allowed"
+        parts.append(f"{held}; a measured 0 has no relative error.")
     for kind, said in ((Kind.IDENTITY, "hold"), (Kind.BOUND, "are true")):
         if summary.rows[kind]:
             parts.append(f"{_counted(summary, kind)}: {summary.held[kind]} {said}.")
