@@ -103,6 +103,19 @@ def test_the_wait_for_eight_servers_to_two_hundredths() -> None:
     assert measured_wait(6_000_000.0) == pytest.approx(exact_wait(SOURCES), rel=0.015)
 
 
+@pytest.mark.parametrize(("law", "wait"), [("fixed", 2.0), ("exponential", 4.0), ("lognormal", 5.43656)])
+def test_one_server_waits_as_pollaczek_and_khinchine_say(law: str, wait: float) -> None:
+    """M/G/1 at load 0.8, in mean services: a lognormal of sigma 1 waits 5.43656 (2.7 million customers)."""
+    sources, load = 20_000, 0.8
+    think_s = (sources - load - load * wait) / load
+    simulation = Simulation(closed(StepTime(((0.0, TOKEN_S), (1.0, TOKEN_S))), 1, sources, think_s, law), 3)
+    simulation.advance(until_s=10.0 * think_s)  # at first all of them stand in line
+    before = simulation.counters()
+    simulation.advance(until_s=10.0 * think_s + 3_400_000.0)
+    c = simulation.counters() - before
+    assert c.area_queued / c.turns == pytest.approx(wait, rel=0.03)
+
+
 def simpy_queue(job: Job, seed: int, until_s: float) -> tuple[int, float]:
     """Turns served and seconds waited by a SimPy model with the same keyed draws."""
     laws, key, env = parameters(job).laws, seed_key(seed), simpy.Environment()

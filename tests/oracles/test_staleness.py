@@ -11,7 +11,7 @@ from simulators.event_state import Job
 from simulators.model import Prediction
 from simulators.plant import Setpoints, Topology
 from simulators.stations import Admission, Engine, Plug, Stations, Trainer, WeightSync, affine
-from simulators.workload import Lengths, Workload
+from simulators.workload import Lengths, TurnLaw, Turns, Workload
 
 
 def emax(size: int, sigma: float) -> float:
@@ -35,6 +35,16 @@ def test_a_group_alone_takes_as_long_as_its_longest(size: int, printed: float) -
     knobs = Setpoints(gpus_trainer=1, engines=1, group_size=size, batch_rollouts=size)
     job = Job(Topology(), stations, Workload(Lengths(0.0), Lengths(8000.0, 1.0)), knobs)
     assert predict(job, 40_000).step_s == pytest.approx(80.0 * printed, rel=0.015)
+
+
+@pytest.mark.parametrize(("law", "printed"), [(TurnLaw.FIXED, 1.47), (TurnLaw.GEOMETRIC, 2.74)])
+def test_the_longest_of_eight_rollouts_of_20_turns_depends_on_whether_20_is_a_mean(
+    law: TurnLaw, printed: float
+) -> None:
+    stations = Stations(Engine(affine(0.01, 0.0), 64), Trainer(0.0, 0.0), admission=Admission(Plug.WIP_CAP, 1))
+    knobs = Setpoints(gpus_trainer=1, engines=1, group_size=8, batch_rollouts=8)
+    job = Job(Topology(), stations, Workload(Lengths(0.0), Lengths(400.0, 1.0), Turns(20.0, law)), knobs)
+    assert predict(job, 10_000).step_s == pytest.approx(80.0 * printed, rel=0.02)
 
 
 def predict(job: Job, batches: int, seed: int = 0) -> Prediction:
