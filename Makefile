@@ -68,6 +68,7 @@ fuzz: $(STAMP) ## 100,000 mutated inputs through the whole library path (FUZZ_N=
 
 bench: warm ## times and memory of the command line and the event engine (BENCH_HUGE=1: more of both)
 	$(PY) -m benchmarks
+	$(PY) -m tools.validation --write
 
 live: warm ## a real job on CPU cores, vLLM engines and a torch trainer, under the controller (LIVE_MINUTES=10)
 	@sh examples/live_job/setup "$(LIVE_VENV)"

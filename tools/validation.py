@@ -1,9 +1,12 @@
-"""docs/validation.md and its pictures from `equipoise validate`: `--write` puts them there, the docs test compares."""
+"""docs/validation.md and its pictures: what `equipoise validate` answers and the benchmarks recorded. `--write` it."""
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from benchmarks.agreement import RECORD, Region
+from benchmarks.speed import RESULTS, Row, table
 from simulators.validation import run
 from tests.stories import pairs
 from tools.case_language import line
@@ -27,14 +30,14 @@ def rendered(made: Validated) -> Mapping[Path, str]:
     drawn = {case.id: validated_pictures.series(made, case, WIDE) for case in made.cases}
     drawn["errors"] = validated_pictures.errors(made, WIDE)
     files = {PICTURES / f"{name}.svg": validated_pictures.standalone(svg) for name, svg in drawn.items() if svg}
-    page = "\n".join([*_head(made), *_cases(made, files), *_changes()]).rstrip() + "\n"
+    page = "\n".join([*_head(made), *_cases(made, files), *_changes(), *_agreement(), *_speed()]).rstrip() + "\n"
     return {PAGE: page} | files
 
 
 OPENING = """# Validation: published jobs against the model
 
-Written by `make docs` from `equipoise validate`; edit the cases in `simulators/cases/`. Figures of others are facts
-with their sources; no text is quoted.
+Written by `make docs` from `equipoise validate` and the records in `benchmarks/results/`; edit the cases in
+`simulators/cases/`. Figures of others are facts with their sources; no text is quoted.
 
 **{headline}**
 
@@ -80,6 +83,46 @@ trainer's exponent), 0.34 to 0.59 (verl 7B at 28K, whose lengths drift apart bet
 at 10K). With 0.5 to 1.25 for all jobs 6 of the 9 held-out pairs would lie inside, and 4 of the 15 intervals be wider
 than two gains: so much does one unknown of a job's trainer cost, and its first overlapped steps tell it.
 """
+
+
+AGREEMENT = """## The analytic model against the discrete-event one
+
+{jobs} random jobs (seeds from {first} on) of the distribution written down in `tests/oracles/configurations.py`, each
+simulated for {rollouts:,} rollouts: standard error {error:.2%} in the median. Errors are of trained rollouts a second.
+The rule that says where the analytic model should not decide alone (`simulators/analytic/weak.py`) looks at inputs
+only, was drawn up on other seeds, and holds {weak:.0%} of these jobs. `python -m benchmarks.agreement --record` writes
+this. Machine: {machine}.
+"""
+SPEED = """## Speed of the event engine
+
+From the last `make bench`; what is measured, and what a goal that is missed would take: [benchmarks.md](benchmarks.md).
+Machine: {machine}.
+"""
+
+
+def _agreement() -> Iterator[str]:
+    told = json.loads(RECORD.read_text(encoding="utf-8"))
+    facts = {"error": told["standard_error_frac"], "weak": told["weak_frac"], "machine": _machine(told["machine"])}
+    yield AGREEMENT.format(jobs=told["jobs"], first=told["first"], rollouts=told["rollouts"], **facts)
+    yield line(("jobs", "number", "median", "90 %", "largest", "trainer idle, 90 %", "staleness, 90 %"))
+    yield line(("---", *["---:"] * 6))
+    for region in (Region(**region) for region in told["regions"]):
+        errors = (region.median_frac, region.p90_frac, region.largest_frac, region.idle_p90)
+        shares = tuple(f"{error:.2%}" for error in errors)
+        yield line((region.name, str(region.jobs), *shares, f"{region.staleness_p90:.2f}"))
+    yield ""
+
+
+def _speed() -> Iterator[str]:
+    told = json.loads(RESULTS.read_text(encoding="utf-8"))
+    yield SPEED.format(machine=_machine(told["machine"]))
+    rows = [{name: value for name, value in row.items() if name != "verdict"} for row in told["rows"]]
+    yield table([Row(**row) for row in rows])
+    yield ""
+
+
+def _machine(facts: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
 def _changes() -> Iterator[str]:
