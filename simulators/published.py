@@ -109,6 +109,8 @@ class Row:
     tolerance: Tolerance
     relation: Relation = Relation.EQUAL
     pivot: float = 1.0
+    naive: float | None = None
+    """Stated, where the case's baseline finds no figure of this output."""
     note: str = ""
 
 

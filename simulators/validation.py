@@ -228,6 +228,8 @@ def _naive(case: Case, row: Row) -> float | None:
     """What the baseline says for a predicted row: it may look where the model may, and at nothing that it predicts."""
     if row.role is Role.CALIBRATION:
         return None
+    if row.naive is not None:
+        return row.naive
     here = _size(case.baseline, row)
     if case.baseline.naive is Naive.INPUT:
         return here

@@ -86,6 +86,8 @@ class RowEntry(_Part):
     relation: Relation | None = None
     pivot: Number = 1.0
     """What same-side compares with."""
+    naive: Share | None = None
+    """The naive figure, where the case's baseline finds none of this output to go by; `note` says whose it is."""
     note: str = ""
     """What is odd about this figure; where the model misses, why."""
 
@@ -231,6 +233,7 @@ def _row(entry: CaseFile, row: RowEntry, output: str) -> published.Row:
         tolerance=tolerance,
         relation=relation,
         pivot=row.pivot,
+        naive=row.naive,
         note=" ".join(row.note.split()),
     )
 

@@ -170,3 +170,9 @@ def test_a_parameter_is_found_by_simulation(mine: Path, capsys: Captured) -> Non
     errors = [row["error_frac"] for row in json.loads(capsys.readouterr().out)["rows"] if row["role"] == "calibration"]
     assert max(map(abs, errors)) < 0.12
     assert errors[0] * errors[1] < 0.0
+
+
+def test_a_row_may_state_its_naive_figure(mine: Path, capsys: Captured) -> None:
+    mine.write_text(WHOLE + "naive = 30\n", encoding="utf-8")
+    assert main(["validate", "--cases", str(mine), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][-1]["baseline_error_frac"] == pytest.approx(0.2)
