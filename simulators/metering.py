@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import exp
+from zlib import crc32
 
 from simulators.counters import Counters
 from simulators.event_model import capacity_tokens_per_s
@@ -176,7 +177,8 @@ class Meter:
 
 
 def measured(row: Row, meter: Meter) -> Row:
-    """The row as the job's metrics show it. The same row is always measured alike: errors are keyed by step and signal.
+    """The row as the job's metrics show it. The same row is always measured alike: errors are keyed by step and the
+    signal's name, so that a signal more changes no other.
 
     The seconds of a step still add up: what the trainer was not busy with, it is thought to have waited.
     """
@@ -191,11 +193,8 @@ def _with_error(name: str, value: float, step: int, meter: Meter) -> float:
     spec = SIGNALS[name]
     if name in EXACT or spec.unit not in SCATTERED:
         return value
-    share = uniform(meter.key, NOISE, step, _PLACES[name], 0)
+    share = uniform(meter.key, NOISE, step, crc32(name.encode()), 0)
     return min(spec.high, value * exp(meter.sigma * normal_quantile(share)))
-
-
-_PLACES: Mapping[str, int] = {name: place for place, name in enumerate(SIGNALS)}
 
 
 def _closed(values: dict[str, float]) -> dict[str, float]:
