@@ -178,9 +178,9 @@ def changed(topology: Topology, setpoints: Setpoints, settings: Mapping[str, Val
     if "engines" in whole and "gpus_generator" not in whole:
         whole["gpus_generator"] = int(whole["engines"]) * size
     whole.pop("engines", None)
-    total = topology.gpus_total or 0
+    total, overlaps = topology.gpus_total or 0, whole.get("overlap", setpoints.overlap) is not False
     for one, other in (("gpus_trainer", "gpus_generator"), ("gpus_generator", "gpus_trainer")):
-        if one in settings and other not in whole and setpoints.overlap is not False:
+        if one in settings and other not in whole and overlaps:
             whole[other] = total - int(whole[one])
             if whole[other] < 1:
                 raise ValueError(f"{one}={whole[one]} leaves {other} none of the {total} GPUs that both sides share")

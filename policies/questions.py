@@ -14,7 +14,7 @@ from simulators.event_state import Job
 from simulators.legality import refusal
 from simulators.limits import binding_limits
 from simulators.model import Prediction
-from simulators.plant import Bounds, Setpoints, Topology
+from simulators.plant import Bounds
 
 LIMITS_SHOWN = 3
 GPUS = frozenset({"gpus_trainer", "gpus_generator"})
@@ -43,6 +43,18 @@ class Limiter:
 
 
 @dataclass(frozen=True, slots=True)
+class Gpus:
+    """A question may take more GPUs than there are, or leave some to nobody: never without saying so."""
+
+    has: int
+    """Of the whole job."""
+    used: int
+    """Of both sides together, today."""
+    asked: int
+    """Of both sides together, after the change."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     settings: Mapping[str, Value]
     now: State
@@ -52,6 +64,8 @@ class Reply:
     """After the change, the strongest first."""
     illegal: tuple[str, ...]
     """Why the job cannot have these settings; empty: nothing known speaks against them."""
+    gpus: Gpus | None
+    """None where the sources count no GPUs."""
     stopped: str | None
     parameters: tuple[str, ...]
     unidentified: tuple[str, ...]
@@ -74,7 +88,9 @@ def reply(prospects: Prospects, settings: Mapping[str, Value], bounds: Bounds) -
             "(`equipoise init` writes one) or add the resolved configuration"
         )
     answer = ask(calibration.draws, *prospects.changes(settings))
-    first = answer.jobs[0]
+    first, today = answer.jobs[0], calibration.draws[0]
+    used = used_gpus(today)
+    gpus = Gpus(max(today.topology.gpus_total or 0, used), used, used_gpus(first))
     found = checked(answer, calibration.draws) if answer.weak and is_warm() else None
     return Reply(
         settings=settings,
@@ -82,7 +98,8 @@ def reply(prospects: Prospects, settings: Mapping[str, Value], bounds: Bounds) -
         then=_state(answer.then),
         gain_frac=interval(answer.gain if found is None else found.corrects(answer.gain)),
         limits=_limits(answer, calibration.assumed),
-        illegal=tuple(_illegal((first.topology, first.setpoints), calibration.draws[0].setpoints, settings, bounds)),
+        illegal=tuple(_illegal(first, gpus, settings, bounds)),
+        gpus=None if _sides_made_up(calibration.assumed) else gpus,
         stopped=answer.stopped,
         parameters=tuple(p.sentence() for p in calibration.parameters if p not in calibration.unidentified),
         unidentified=tuple(p.sentence() for p in calibration.unidentified),
@@ -140,10 +157,14 @@ def _job(draw: Draw) -> Job:
     return Job(draw.topology, draw.stations, draw.workload, draw.setpoints)
 
 
-def _illegal(
-    job: tuple[Topology, Setpoints], now: Setpoints, settings: Mapping[str, Value], bounds: Bounds
-) -> Iterable[str]:
-    topology, then = job
+def used_gpus(draw: Draw) -> int:
+    """Of both sides together; sides that take turns on the same GPUs use them once."""
+    sides = (draw.setpoints.gpus_trainer or 0, draw.setpoints.gpus_generator or 0)
+    return max(sides) if draw.shared_gpus and draw.setpoints.overlap is False else sum(sides)
+
+
+def _illegal(job: Draw, gpus: Gpus, settings: Mapping[str, Value], bounds: Bounds) -> Iterable[str]:
+    topology, then = job.topology, job.setpoints
     if then.overlap is not False and then.gpus_trainer and GPUS & settings.keys():
         why = refusal(topology, then, bounds, then.gpus_trainer)
         if why is not None:
@@ -152,6 +173,5 @@ def _illegal(
         value = settings.get(name)
         if value is not None and most is not None and value > most:
             yield f"{name}={value:g} is above the bound {most:g}"
-    used, had = (sum((s.gpus_trainer or 0, s.gpus_generator or 0)) for s in (then, now))
-    if then.overlap is not False and bounds.gpus_total_max is not None and used > max(had, bounds.gpus_total_max):
-        yield f"{used} GPUs are more than the bound gpus_total_max={bounds.gpus_total_max}"
+    if bounds.gpus_total_max is not None and gpus.asked > max(gpus.has, bounds.gpus_total_max):
+        yield f"{gpus.asked} GPUs are more than the bound gpus_total_max={bounds.gpus_total_max}"

@@ -117,13 +117,12 @@ def _with_gpus(laid: Laid, snapshot: Snapshot, guess: Guess) -> Laid:
     engines = setpoints.engines or int(snapshot.get("engines") or 0) or None
     if gpus:
         size = topology.gpus_per_engine or (max(1, gpus // engines) if engines else _engine_size(gpus, guess))
-        size = min(size, gpus)
+        trainer, told = _trainer_gpus(topology, setpoints, gpus)
         return replace(
             laid,
-            topology=replace(topology, gpus_per_engine=size, gpus_total=topology.gpus_total or gpus),
-            setpoints=replace(
-                setpoints, gpus_generator=gpus, gpus_trainer=setpoints.gpus_trainer or gpus, engines=None
-            ),
+            topology=replace(topology, gpus_per_engine=min(size, gpus), gpus_total=topology.gpus_total or gpus),
+            setpoints=replace(setpoints, gpus_generator=gpus, gpus_trainer=trainer, engines=None),
+            assumed=(*laid.assumed, *told),
         )
     in_flight = setpoints.max_in_flight or _running_ahead(setpoints) * (setpoints.batch_rollouts or BATCH)
     count = engines or min(ENGINES_MAX, max(1, round(in_flight / guess.residents)))
@@ -133,6 +132,15 @@ def _with_gpus(laid: Laid, snapshot: Snapshot, guess: Guess) -> Laid:
         setpoints=replace(setpoints, gpus_generator=count, gpus_trainer=setpoints.gpus_trainer or count, engines=None),
         assumed=(*laid.assumed, SIDES_ASSUMED if engines else f"{SIDES_ASSUMED} and residents per engine"),
     )
+
+
+def _trainer_gpus(topology: Topology, setpoints: Setpoints, generator: int) -> tuple[int, tuple[str, ...]]:
+    """As stated, else what the generator leaves of the whole job, else as many as the generator: made up."""
+    if setpoints.gpus_trainer is not None or topology.mode is Mode.SERIAL:
+        return setpoints.gpus_trainer or generator, ()
+    if topology.gpus_total is not None and topology.gpus_total > generator:
+        return topology.gpus_total - generator, ()
+    return generator, (f"{SIDES_ASSUMED}: the trainer's",)
 
 
 def _engine_size(gpus: int, guess: Guess) -> int:

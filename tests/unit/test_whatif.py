@@ -95,6 +95,89 @@ def test_a_command_without_a_question_says_how_to_ask(capsys: pytest.CaptureFixt
     assert "--set gpus_trainer=48" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("wishes", "asked_gpus", "said"),
+    [
+        (["gpus_trainer=64", "gpus_generator=216"], 280, "(24 GPUs more than the 256 of the job)"),
+        (["engines=25"], 264, "(8 GPUs more than the 256 of the job)"),
+        (["gpus_trainer=32", "gpus_generator=64"], 96, "neither side uses 160 of the job's 256 GPUs"),
+    ],
+)
+def test_gpus_that_the_job_has_not_or_leaves_to_nobody_are_said(
+    capsys: pytest.CaptureFixture[str], wishes: list[str], asked_gpus: int, said: str
+) -> None:
+    arguments = [part for wish in wishes for part in ("--set", wish)]
+    answer = json.loads(asked(capsys, *arguments, "--json"))
+    assert answer["gpus"] == {"has": 256, "used": 256, "asked": asked_gpus, "more": asked_gpus - 256}
+    assert said in answer["headline"]
+    assert said in " ".join(asked(capsys, *arguments).split())
+
+
+def test_a_split_of_the_jobs_own_gpus_needs_no_word(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = json.loads(asked(capsys, "--set", "gpus_trainer=48", "--json"))
+    assert answer["gpus"]["more"] == 0
+    assert "of the job" not in answer["headline"]
+
+
+JOB_FILE = """
+[topology]
+mode = "overlapped"
+{total}
+[setpoints]
+batch_rollouts = 512
+group_size = 16
+gpus_generator = 16
+{trainer}
+"""
+
+
+def stated(tmp_path: Path, total: str, trainer: str) -> list[str]:
+    path = tmp_path / "job.toml"
+    path.write_text(JOB_FILE.format(total=total, trainer=trainer))
+    return ["whatif", SOURCES[0], "--job", str(path)]
+
+
+def test_gpus_that_neither_side_uses_today_are_said_when_a_question_takes_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = stated(tmp_path, "gpus_total = 32", "gpus_trainer = 8")
+    assert main([*job, "--set", "gpus_generator=24"]) == 0
+    assert "(with 8 GPUs that neither side uses today)" in " ".join(capsys.readouterr().out.split())
+    assert main([*job, "--set", "staleness_bound=2", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["gpus"] == {"has": 32, "used": 24, "asked": 24, "more": -8}
+    assert "GPUs" not in answer["headline"]
+
+
+def test_a_trainer_that_nobody_counted_has_what_the_generator_leaves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*stated(tmp_path, "gpus_total = 24", ""), "--set", "staleness_bound=2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["gpus"]["used"] == 24
+
+
+def test_a_trainer_that_nobody_counted_in_a_job_that_nobody_counted_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*stated(tmp_path, "", ""), "--set", "gpus_trainer=10"]) == 2
+    assert "how many GPUs each side has" in capsys.readouterr().err
+
+
+def test_a_serial_job_uses_its_gpus_once_and_splits_them_when_it_overlaps(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EQUIPOISE_TOPOLOGY__GPUS_TOTAL", "8")
+    job = str(JOB.parents[1] / "cases" / "A06_verl_long_tail_7412.log")
+    for wishes, asked_gpus in (
+        (["gpus_generator=16"], 16),
+        (["overlap=on", "gpus_trainer=2"], 8),
+        (["overlap=on", "gpus_trainer=2", "gpus_generator=7"], 9),
+    ):
+        assert main(["whatif", job, "--json", *(part for wish in wishes for part in ("--set", wish))]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["gpus"] == {"has": 8, "used": 8, "asked": asked_gpus, "more": asked_gpus - 8}
+
+
 UNCOUNTED = str(Path(__file__).parents[2] / "examples" / "prime-rl-saturated-curriculum.log")
 """A log that says nothing of GPUs."""
 

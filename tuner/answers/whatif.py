@@ -33,6 +33,19 @@ class Limiter(Part):
     gain_frac: FiniteFloat
 
 
+class Gpus(Part):
+    """Whether the question takes GPUs that the job has not, or leaves some to nobody."""
+
+    has: int
+    """Of the whole job."""
+    used: int
+    """Of both sides together, today."""
+    asked: int
+    """Of both sides together, after the change."""
+    more: int
+    """`asked` over `has`; below zero: so many would be used by neither side."""
+
+
 class Residual(Part):
     signal: Text
     measured: FiniteFloat
@@ -56,6 +69,8 @@ class Asked(Part):
     """After the change, the strongest first."""
     illegal: list[Text]
     """Why the job cannot have these settings; empty: nothing known speaks against them."""
+    gpus: Gpus | None
+    """Null: the sources count no GPUs, or nothing could be calibrated."""
     stopped: Text | None
     """Why the job would stand still."""
     parameters: list[Text]

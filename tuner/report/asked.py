@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 
 from policies.prospects import Value
-from policies.questions import Reply, State
+from policies.questions import Gpus, Reply, State
 from tuner.answers import advise as answers
 from tuner.answers import whatif
 from tuner.report.answer import finite
@@ -33,6 +33,7 @@ def _unanswered(settings: Mapping[str, Value], why_not: str) -> whatif.Asked:
         gain_frac=None,
         limits=[],
         illegal=[],
+        gpus=None,
         stopped=None,
         parameters=[],
         unidentified=[],
@@ -60,6 +61,7 @@ def _answered(reply: Reply) -> whatif.Asked:
             if finite(limit.gain_frac) is not None
         ],
         illegal=list(reply.illegal),
+        gpus=None if reply.gpus is None else _gpus(reply.gpus),
         stopped=reply.stopped,
         parameters=list(reply.parameters),
         unidentified=list(reply.unidentified),
@@ -84,9 +86,13 @@ def _state(state: State) -> whatif.State:
     )
 
 
+def _gpus(gpus: Gpus) -> whatif.Gpus:
+    return whatif.Gpus(has=gpus.has, used=gpus.used, asked=gpus.asked, more=gpus.asked - gpus.has)
+
+
 def headline(reply: Reply) -> str:
     """One sentence with numbers."""
-    what = ", ".join(f"{name} {_told(value)}" for name, value in reply.settings.items())
+    what = ", ".join(f"{name} {_told(value)}" for name, value in reply.settings.items()) + _other_gpus(reply.gpus)
     if reply.stopped is not None:
         return f"With {what} the job stands still: {reply.stopped}."
     gain, now, then = reply.gain_frac, reply.now, reply.then
@@ -98,6 +104,24 @@ def headline(reply: Reply) -> str:
         f"With {what}: {gain.mean:+.0%} useful rollouts per second (80 %: {gain.low:+.0%} .. {gain.high:+.0%}), the "
         f"trainer idle for {then.trainer_idle_frac:.0%} instead of {now.trainer_idle_frac:.0%}.{legal}"
     )
+
+
+def _other_gpus(gpus: Gpus | None) -> str:
+    """
+    >>> _other_gpus(Gpus(has=32, used=32, asked=56))
+    ' (24 GPUs more than the 32 of the job)'
+    """
+    if gpus is None or gpus.asked == gpus.used:
+        return ""
+    if gpus.asked > gpus.has:
+        return f" ({_gpus_told(gpus.asked - gpus.has)} more than the {gpus.has} of the job)"
+    if gpus.asked < gpus.has:
+        return f" (so that neither side uses {gpus.has - gpus.asked} of the job's {gpus.has} GPUs)"
+    return f" (with {_gpus_told(gpus.asked - gpus.used)} that neither side uses today)"
+
+
+def _gpus_told(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
 
 
 def _told(value: Value) -> str:
