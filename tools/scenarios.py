@@ -85,6 +85,7 @@ end = 40
 - A knob that another key decides is refused where it says otherwise: GPUs of one side in a serial job,
   `in_flight_update` beside `stations.sync.mode`. Drift and events that would begin after the end of the run are told
   with its answer.
+- GPUs that serve nothing (no multiple of an engine, or on neither side) are possible, and told with the answer.
 - Absent is unknown or not there; it is never 0. Times are seconds, lengths tokens, shares from 0 to 1.
 - An editor that reads JSON Schema finds it in `simulators/scenarios/scenario.schema.json`.
 - `--set KNOB=VALUE` replaces a knob, `--set workload.response.mean_tokens=9000` a number, for one run.

@@ -49,6 +49,18 @@ def test_a_report_and_a_document_may_be_asked_for_at_once(small: Path, tmp_path:
     assert "What would help" in page.read_text()
 
 
+def test_gpus_that_serve_nothing_are_told_on_the_screen_in_the_document_and_on_the_page(
+    small: Path, tmp_path: Path
+) -> None:
+    wanted, page = ("simulate", "--scenario", str(small), "--set", "gpus_generator=5"), tmp_path / "report.html"
+    told = ["1 of the generator's 5 GPUs is in no engine: 2 engines take 2 each"]
+    told.append("1 of the job's 8 GPUs is on neither side")
+    assert json.loads(equipoise(*wanted, "--json", "--html", str(page)).stdout)["unused_gpus"] == told
+    screen = " ".join(equipoise(*wanted).stdout.split())
+    assert all(f"Unused GPUs {sentence}" in screen for sentence in told)
+    assert all(sentence.replace("'", "&#39;") in page.read_text() for sentence in told)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

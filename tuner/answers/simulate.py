@@ -85,6 +85,8 @@ class Simulated(_Part):
     events: list[Happening]
     not_reached: list[Text]
     """Keys of drifts and events that would have begun after the end of the run."""
+    unused_gpus: list[Text]
+    """GPUs of the scenario that serve nothing, a sentence for each cause."""
     advice: Text | None
     """What `advise` says to the metrics of this run."""
     levers: list[LeverAnswer]

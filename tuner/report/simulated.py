@@ -11,6 +11,7 @@ from simulators.pipeline import SimulatedPlant
 from simulators.scenario import Scenario
 from simulators.signals import SIGNALS
 from simulators.step_log import StepLog
+from simulators.unused import unused_in
 from tuner.answers import simulate as answer
 from tuner.report.answer import finite
 from tuner.report.text import Screen
@@ -82,6 +83,7 @@ def build(run: Run) -> answer.Simulated:
         waste=waste,
         events=_happenings(run),
         not_reached=_not_reached(run),
+        unused_gpus=unused_in(run.scenario),
         advice=run.advice,
         levers=[_lever(lever) for lever in run.levers],
         steps=[_step(entry) for entry in log],
@@ -246,6 +248,8 @@ def _lines(a: answer.Simulated, figures: Sequence[answer.Figure], screen: Screen
         lines += _entry("Events", ", ".join(f"{e.what} at step {e.step:,}" for e in a.events), width)
     if a.not_reached:
         lines += _entry("Not reached", f"{', '.join(a.not_reached)}: the run was over; lengthen [horizon]", width)
+    for sentence in a.unused_gpus:
+        lines += _entry("Unused GPUs", sentence, width)
     if a.advice:
         lines += _entry("Advice", f"`advise` on this run's metrics says: {a.advice}", width)
     return lines + [line for lever in a.levers for line in _entry(*told(lever), width)]
