@@ -184,14 +184,14 @@ def stopped_flow(steady: Flow, server: Server, population: float, pause_s: float
     if stops.lost_s <= 0.0 or pause_s <= 0.0 or population <= 0.0:
         return steady
     running = stops.running_frac
-    phases = ((1.0, stops.every_s * running / CYCLE_STEPS), (0.0, stops.every_s * (1.0 - running) / CYCLE_STEPS))
+    phases = ((True, stops.every_s * running / CYCLE_STEPS), (False, stops.every_s * (1.0 - running) / CYCLE_STEPS))
     present = population - steady.paused
     returned = 0.0
     for _ in range(CYCLES):
         before, returned = present, 0.0
         for on, step_s in phases:
             for _ in range(CYCLE_STEPS):
-                leaving = on * server.turn_rate(present) / max(present, 1e-9)
+                leaving = server.turn_rate(present) / max(present, 1e-9) if on else 0.0
                 rate = 1.0 / pause_s + leaving
                 target = population / pause_s / rate
                 decay = math.exp(-rate * step_s)

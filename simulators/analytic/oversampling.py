@@ -13,8 +13,9 @@ the sum over k < S of (M - k) x time with k done.
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
-from simulators.queueing.order_statistics import Curve, Mixture, curve_of
+from simulators.queueing.order_statistics import Curve, Mixture, Table, curve_of
 from simulators.queueing.roots import crossing
 
 NODES = (-0.9061798459, -0.5384693101, 0.0, 0.5384693101, 0.9061798459)
@@ -49,20 +50,26 @@ def all_kept(times: Mixture, members: int) -> Kept:
 
 def first_members(times: Mixture, started: int, kept: int) -> Kept:
     """The first `kept` of `started` members; the others are given up at that moment."""
-    xs = times.xs
-    tails, running = [0.0] * len(xs), [0.0] * len(xs)
-    chosen = [math.comb(started, k) for k in range(kept)]
-    for weight, row in times.weighted_rows:
-        for i, f in enumerate(row):
-            odds = [chosen[k] * f**k * (1.0 - f) ** (started - k) for k in range(kept)]
-            tails[i] += weight * sum(odds)
-            running[i] += weight * sum((started - k) * p for k, p in enumerate(odds)) / started
-    stay = curve_of(xs, running).mean
-    group = curve_of(xs, tails)
+    tails, running = _not_yet(times.table, started, kept)
+    stay = curve_of(times.xs, running).mean
+    group = curve_of(times.xs, tails)
     spent_by_kept = started * stay - (started - kept) * group.mean
     rollout = times.curve()
     ratio = spent_by_kept / kept / rollout.mean
     return Kept(rollout, group, stay, 1.0, min(1.0, ratio), 1.0 - kept / started)
+
+
+@lru_cache(maxsize=128)
+def _not_yet(table: Table, started: int, kept: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """P(fewer than `kept` are done) and the share of members that run then, over the grid: of the shape alone."""
+    tails, running = [0.0] * len(table.xs), [0.0] * len(table.xs)
+    chosen = [math.comb(started, k) for k in range(kept)]
+    for weight, row in zip(table.weights, table.rows, strict=True):
+        for i, f in enumerate(row):
+            odds = [chosen[k] * f**k * (1.0 - f) ** (started - k) for k in range(kept)]
+            tails[i] += weight * sum(odds)
+            running[i] += weight * sum((started - k) * p for k, p in enumerate(odds)) / started
+    return tuple(tails), tuple(running)
 
 
 def rounds(times: Mixture, members: int, needed: float, dispatched: float, in_flight: float) -> Kept:
