@@ -38,6 +38,8 @@ def estimate(topology: Topology, setpoints: Setpoints, snapshot: Snapshot) -> Sn
     signals = {n: s for n, s in snapshot.signals.items() if n not in SIGNALS or is_possible(n, s.value)}
     if "batch_rollouts" not in signals and setpoints.batch_rollouts:
         signals["batch_rollouts"] = Signal(float(setpoints.batch_rollouts), "rollouts", derived_from=("configuration",))
+    if "queue_capacity" not in signals and topology.queue_capacity:
+        signals["queue_capacity"] = Signal(float(topology.queue_capacity), "rollouts", derived_from=("configuration",))
     if setpoints.group_size:
         signals["group_size_seen"] = Signal(float(setpoints.group_size), "rollouts", derived_from=("configuration",))
     without_evaluation = any(d.why == "evaluation" for d in snapshot.window.dropped)

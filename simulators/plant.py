@@ -76,6 +76,8 @@ class Topology:
     """What becomes of a checkpoint on another number of trainer GPUs."""
     max_response_tokens: int | None = None
     """Length cap of one response."""
+    queue_capacity: int | None = None
+    """Finished rollouts that may wait for the trainer: the generator is held up by more."""
     restart_s: float | None = None
     """Seconds from stop to the first step after a restart from checkpoint."""
     updates_per_step: int | None = None

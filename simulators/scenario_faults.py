@@ -63,6 +63,9 @@ def _rest(scenario: Scenario) -> Iterator[Fault]:
         yield from _knob(f"move.{place}.knob", move.knob, scenario)
         if move.knob in [earlier.knob for earlier in scenario.move[:place]]:
             yield Fault(f"move.{place}.knob", move.knob, "has a move already: take one of the two out")
+    if scenario.topology.queue_capacity is not None:
+        why = 'ends no simulated queue: stations.admission with plug = "buffer-cap" does'
+        yield Fault("topology.queue_capacity", scenario.topology.queue_capacity, why)
     boxes = scenario.stations.sandboxes
     if boxes is not None and boxes.start_timeout_s is not None and boxes.start_timeout_s < boxes.start_s:
         why = f"is under start_s={boxes.start_s:g}: no start would ever succeed; give it more, or leave it out"

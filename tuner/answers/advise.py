@@ -72,6 +72,7 @@ class Job(Part):
     batch_rollouts: int | None
     updates_per_step: int | None
     max_response_tokens: int | None
+    queue_capacity: int | None
     oversampling_ratio: FiniteFloat | None
     max_in_flight: int | None
     max_in_flight_per_engine: int | None

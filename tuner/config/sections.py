@@ -56,6 +56,8 @@ class TopologySection(Section):
     """What becomes of a checkpoint on another number of GPUs: ok, needs-convert or impossible."""
     max_response_tokens: Count | None = Field(default=None, examples=[32768])
     """Length cap of one response."""
+    queue_capacity: Count | None = Field(default=None, examples=[1024])
+    """Finished rollouts that may wait for the trainer before the generator is held up (TRL's queue_maxsize)."""
     restart_s: Seconds | None = Field(default=None, examples=[600])
     """Seconds from stop to the first step after a restart from a checkpoint."""
     updates_per_step: Count | None = Field(default=None, examples=[1])

@@ -27,7 +27,7 @@ INFLIGHT = "max_inflight_tasks set to"
 _ASYNC_KEYS = (
     *("queue_wait_time_s", "buffer_qsize", "generation_tok_per_s", "training_tok/s", "weight_sync_time_s"),
     *("rollout_wait_s", "backpressure_s", "queue_size"),
-    *("perf/rollout_wait_s", "rollout/backpressure_s", "sample/rollout_queue_size"),
+    *("perf/rollout_wait_s", "rollout/backpressure_s", "sample/rollout_queue_size", "perf/fwd_bwd_s"),
 )
 _INFLIGHT = re.compile(r"max_inflight_tasks set to (\d+) \(max_staleness=(\d+) . samples_per_step=(\d+)\)")
 _KEY = re.compile(r"'[\w/ .-]+': ")
@@ -155,10 +155,14 @@ def _whole(value: float | None) -> int | None:
     return int(value) if value is not None and value.is_integer() else None
 
 
+_PREFIXES = ("", "train/")
+"""On the console and in the trainer's state; in W&B, TensorBoard and MLflow."""
+
+
 def _both(key: str, signal: str, **more: float) -> tuple[Alias, ...]:
     """As printed, and as TensorBoard and W&B show it."""
     scale, trust = more.get("scale", 1.0), more.get("trust", 1.0)
-    return tuple(Alias(f"{prefix}{key}", signal, scale=scale, trust=trust) for prefix in ("", "train/"))
+    return tuple(Alias(f"{prefix}{key}", signal, scale=scale, trust=trust) for prefix in _PREFIXES)
 
 
 def _timers(signal: str, *names: str) -> tuple[Alias, ...]:
@@ -197,21 +201,34 @@ ALIASES = (
     Alias("log/stale_samples_dropped", "dropped_stale", trust=0.7),
     Alias("log/buffer_full_waits", "generator_wait_s", scale=BUFFER_FULL_POLL_S, trust=0.5),
     Alias("log/queue_maxsize", "queue_capacity"),
+    *_both("perf/step_s", "step_s"),
+    *(Alias(f"{at}perf/{part}", "update_s", add=True) for at in _PREFIXES for part in ("fwd_bwd_s", "optimizer_s")),
+    *_both("perf/weight_sync_s", "weight_sync_s"),
+    *_both("batch/samples_per_step", "batch_rollouts"),
+    *_both("batch/forwarded_tokens_per_step", "tokens_total"),
+    *_both("rollout/inflight", "inflight_rollouts", trust=0.8),
+    *_both("rollout/generated_tok_s", "gen_tokens_per_s"),
+    *_both("sample/staleness_mean", "staleness_mean"),
+    *_both("sample/staleness_max", "staleness_max"),
+    *_both("sample/dropped_stale_total", "dropped_stale"),
 )
 """`step_time` holds generation, scoring, forward and backward, not the optimizer's step, logging and saving (0.9); a
 progress bar's seconds per iteration are a running mean (0.7). `generation_tok_per_s` is a mean since the start (0.6).
 `completion_length` is TRL's name before 0.17, `entropy/mean` ms-swift's.
-`queue_wait_time_s` is a mean per *sample*, `backpressure_s` per *group*: not seconds of a step, so not translated."""
+`queue_wait_time_s` is a mean per *sample*, `backpressure_s` per *group*: not seconds of a step, so not translated.
+Newer names begin with `perf/`, `batch/`, `rollout/` and `sample/`. `perf/step_s` runs from one step's end to the next
+one's, a weight sync between them included. In flight is counted as a group ends (0.8)."""
 
 
 def interpret(record: Record, found: Mapping[str, float], mode: Mode) -> Mapping[str, float]:
     """Weights are published every few steps only: an asynchronous step that names no sync had none.
 
-    `training_tok/s` and the sync's time entered TRL together, so the one vouches for the other. The queue's size is
-    a mean over the samples of a batch, each counted as it is taken (async_grpo_trainer.py, RolloutQueueDataset).
+    `training_tok/s` and `perf/step_s` came with the sync's time, so they vouch for it. The queue's size is a mean over
+    the samples of a batch, each counted as it is taken (async_grpo_trainer.py, RolloutQueueDataset).
     """
     extra: dict[str, float] = {}
-    if mode is Mode.OVERLAPPED and "weight_sync_s" not in found and _tells(record, "training_tok/s"):
+    could_tell = _tells(record, "training_tok/s") or _tells(record, "perf/step_s")
+    if mode is Mode.OVERLAPPED and "weight_sync_s" not in found and could_tell:
         extra["weight_sync_s"] = 0.0
     if _tells(record, "sample/rollout_queue_size"):
         extra["queue_taken_frac"] = 0.5
@@ -244,6 +261,7 @@ def facts(observed: Observed) -> tuple[Topology, Setpoints]:
         mode=mode,
         gpus_per_engine=count_setting(config, "vllm_tensor_parallel_size"),
         max_response_tokens=count_setting(config, "max_completion_length"),
+        queue_capacity=count_setting(config, "queue_maxsize") if mode is Mode.OVERLAPPED else None,
         updates_per_step=count_setting(config, "num_iterations"),
     )
     return topology, Setpoints(

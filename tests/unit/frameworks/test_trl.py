@@ -112,6 +112,19 @@ def test_the_queue_is_counted_while_its_batch_is_taken(neutral):
     ]
 
 
+def test_a_step_is_told_by_the_names_that_say_what_they_count(neutral):
+    step = {"perf/step_s": 5.9, "perf/fwd_bwd_s": 5.5, "perf/optimizer_s": 0.1, "perf/rollout_wait_s": 0.04}
+    flow = {"batch/samples_per_step": 150.0, "rollout/inflight": 127.0, "rollout/generated_tok_s": 25000.0}
+    age = {"sample/staleness_mean": 1.5, "sample/staleness_max": 3.0, "sample/dropped_stale_total": 2.0}
+    record = Record(step | flow | age | {"rollout/backpressure_s": 5.0})
+    told = {"step_s": 5.9, "update_s": 5.6, "trainer_wait_s": 0.04, "weight_sync_s": 0.0, "batch_rollouts": 150.0}
+    made = {"inflight_rollouts": 127.0, "gen_tokens_per_s": 25000.0}
+    aged = {"staleness_mean": 1.5, "staleness_max": 3.0, "dropped_stale": 2.0}
+    assert neutral(FRAMEWORK, record, Mode.OVERLAPPED) == pytest.approx(told | made | aged)
+    prefixed = Record({f"train/{key}": value for key, value in record.values.items()})
+    assert neutral(FRAMEWORK, prefixed, Mode.OVERLAPPED) == pytest.approx(told | made | aged)
+
+
 def test_the_mode_follows_the_trainer_that_writes():
     assert FRAMEWORK.mode(Observed(keys=frozenset({"step_time", "reward"}))) is Mode.SERIAL
     assert FRAMEWORK.mode(Observed(keys=frozenset({"train/queue_wait_time_s"}))) is Mode.OVERLAPPED
@@ -129,10 +142,12 @@ def test_facts_come_from_the_arguments_and_a_cap_of_minus_one_is_resolved():
         "weight_sync_steps": 4,
         "token_budget": 16384,
         "gradient_checkpointing": False,
+        "queue_maxsize": 512,
     }
     topology, setpoints = FRAMEWORK.facts(Observed(config=arguments))
     assert (topology.mode, topology.max_response_tokens) == (Mode.OVERLAPPED, 2048)
     assert (setpoints.batch_rollouts, setpoints.max_in_flight, setpoints.staleness_bound) == (128, 512, 4.0)
     assert (setpoints.sync_interval, setpoints.group_size, setpoints.packing) == (4, 8, True)
     assert (setpoints.in_flight_update, setpoints.activation_checkpointing) == (True, False)
+    assert topology.queue_capacity == 512
     assert FRAMEWORK.facts(Observed(config={"num_generations": 8}))[1].batch_rollouts is None

@@ -75,6 +75,8 @@ def test_the_configured_batch_and_group_serve_where_none_is_measured() -> None:
     assert found.signals["batch_rollouts"].derived_from == ("configuration",)
     assert found.get("gen_samples_per_s") == pytest.approx(5.12)
     assert found.get("group_size_seen") == 16
+    assert known(Topology(queue_capacity=512)).get("queue_capacity") == 512
+    assert known(Topology(queue_capacity=512), queue_capacity=1024).get("queue_capacity") == 1024
 
 
 def test_a_pool_fill_from_tokens_serves_what_is_said_of_one_request() -> None:

@@ -107,6 +107,12 @@ NOTHING_WOULD_CHANGE = [
     (turned("packing", 1.0), "event.0.knob", "packing", "stations.trainer.gpu_s_per_token"),
     (turned("in_flight_update", 0.0), "event.0.knob", "in_flight_update", "stations.sync.mode"),
     (turned("sandbox_quota", 9.0), "event.0.knob", "sandbox_quota", "stations.sandboxes"),
+    (
+        replace(small(), topology=replace(small().topology, queue_capacity=512)),
+        "topology.queue_capacity",
+        512,
+        "stations.admission",
+    ),
     (replace(small(), move=(Move("packing"),)), "move.0.knob", "packing", "stations.trainer.gpu_s_per_token"),
     (
         replace(small(), event=(Event(EventKind.QUOTA_CHANGE, at=2, limit=9),)),
@@ -124,7 +130,9 @@ NOTHING_WOULD_CHANGE = [
 
 
 @pytest.mark.parametrize(("scenario", "key", "value", "remedy"), NOTHING_WOULD_CHANGE)
-def test_a_story_that_would_change_nothing_is_refused(scenario: Scenario, key: str, value: str, remedy: str) -> None:
+def test_a_story_that_would_change_nothing_is_refused(
+    scenario: Scenario, key: str, value: str | int, remedy: str
+) -> None:
     (fault,) = faults_of(scenario)
     assert (fault.key, fault.value) == (key, value)
     assert remedy in fault.why
