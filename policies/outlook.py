@@ -40,6 +40,10 @@ class Outlook:
     """Equally likely ones."""
     sigma: float = 0.0
     """Doubt of their mean."""
+    still_steps: int = 0
+    """The last so many steps stand still; 0 where the ratio drifts or swings."""
+    fills_view: bool = False
+    """They are all that is in view: the stretch may have begun before."""
 
     @property
     def mean(self) -> float:
@@ -68,11 +72,12 @@ def to_come(snapshot: Snapshot, ahead_steps: float, share: float) -> Outlook:
     seen = wander(logs)
     if seen.period_steps is not None:
         return _phases(logs, seen.period_steps)
-    logs = logs[since_jump(logs) :]
+    jump = since_jump(logs)
+    logs = logs[jump:]
     seen = wander(logs)
     ahead = min(ahead_steps, float(len(logs)))
     if seen.walk == 0.0:
-        return Outlook(sigma=sqrt(seen.expected_walk * ahead / 3.0))
+        return Outlook((0.0,), sqrt(seen.expected_walk * ahead / 3.0), len(logs), fills_view=jump == 0)
     trend = _trend(logs, seen.noise)
     doubt = max(0.0, seen.expected_walk - trend * trend) * ahead / 3.0 + (UNIFORM * trend * ahead) ** 2
     return Outlook((share * trend * ahead,), sqrt(doubt))

@@ -16,7 +16,8 @@ e^d larger. So with L(x) = ln X along x = ln(g/t), read off the settings that we
 
 averaged over all d that are equally likely (policies/outlook.py: half of a trend goes on until a move could be taken
 back; of a load that swings, every phase). sigma^2 = variance of what the model was fitted to + its misfit + that of the
-trainer's exponent + the doubt of what is to come. Of another knob's gain between a half and one and a half is believed.
+trainer's exponent + the doubt of what is to come; the interval is wider the more often the same was looked at
+(policies/looks.py). Of another knob's gain between a half and one and a half is believed.
 Of several splits the one whose least gain is largest, of several knobs that are sure to gain the best is wanted; where
 that is a restart, knobs that gain on top of it go with it.
 
@@ -36,6 +37,7 @@ from policies.beliefs import CENTRAL_80, EXPONENT_VARIANCE
 from policies.control import REVIEW_S, Hold, Memory, Proposal, View
 from policies.guardrails.case import cost_s
 from policies.laws.parameters import demand_bounds, within
+from policies.looks import STILL_S, still_since_s, widened
 from policies.objective import Constraint
 from policies.options import CLIMBS, Ask, Option, asked, keeping, named, splits
 from policies.outlook import Outlook, at, place, to_come
@@ -78,12 +80,14 @@ class Predictive:
             why = view.memory.get("why", "nothing was wanted")
             return Hold(f"{why}; the next review is in {due - view.now_s:.0f} s", memory=view.memory)
         if view.model is None or view.workload is None or not view.snapshot.signals:
-            return Hold(NO_MODEL)
+            return Hold(NO_MODEL, memory=view.memory)
         here = asked(view, Setpoints())
         if here is None:
             return self._later(view, "the model cannot run the setting in force")
         now, ask = here[0], keeping(view, here[1])
         drift = to_come(view.snapshot, self._ahead_steps(view), self.trend_share)
+        since_s = still_since_s(view, drift)
+        view = replace(view, memory={STILL_S: since_s})
         found = [(self._gain(view, option, now, drift), option) for option in self._options(view, ask, now, drift)]
         best = max(self._with_one_split(view, found), key=lambda pair: self._rank(view, pair), default=None)
         if best is None:
@@ -122,13 +126,13 @@ class Predictive:
             return self._later(view, f"best is {words}, but its first step gains only {option.first_step:+.1%}")
         if not gain.low > 0.0:
             return self._later(view, f"best is {words}: not sure to gain")
-        return Proposal(option.changes, words, gain)
+        return Proposal(option.changes, words, gain, view.memory)
 
     def _later(self, view: View, reason: str) -> Hold:
         """Looks again after as many steps as have a level, or when a review is due: what comes first."""
         step_s = view.snapshot.get("step_s") or inf
-        memory: Memory = {REVIEW_S: view.now_s + min(self.review_s, ROWS_MIN * step_s), "why": reason}
-        return Hold(reason, memory=memory)
+        due: Memory = {REVIEW_S: view.now_s + min(self.review_s, ROWS_MIN * step_s), "why": reason}
+        return Hold(reason, memory={**view.memory, **due})
 
     def _options(self, view: View, ask: Ask, now: float, drift: Outlook) -> Iterator[Option]:
         """The best of each knob that can be turned here, where it differs from now."""
@@ -175,7 +179,8 @@ class Predictive:
             return Interval(*sorted(share * gain for share in DOUBTS))
         here, there = place(view.in_force), place(merged(view.in_force, option.changes))
         scaling = EXPONENT_VARIANCE * _resized(view, option.changes) ** 2
-        reach = CENTRAL_80 * sqrt(view.doubt + self.misfit_frac**2 + scaling + drift.sigma**2)
+        sigma = sqrt(view.doubt + self.misfit_frac**2 + scaling + drift.sigma**2)
+        reach = CENTRAL_80 * widened(view, float(view.memory[STILL_S])) * sigma
         gains = [
             _mean_gain(option.points, there, here, [d + off for d in drift.shifts]) for off in (-reach, 0.0, reach)
         ]
