@@ -37,7 +37,7 @@ from policies.beliefs import CENTRAL_80, EXPONENT_VARIANCE
 from policies.control import REVIEW_S, Hold, Memory, Proposal, View
 from policies.guardrails.case import cost_s
 from policies.laws.parameters import demand_bounds, within
-from policies.looks import STILL_S, still_since_s, widened
+from policies.looks import looked, widened
 from policies.objective import Constraint
 from policies.options import CLIMBS, Ask, Option, asked, keeping, named, splits
 from policies.outlook import Outlook, at, place, to_come
@@ -86,8 +86,7 @@ class Predictive:
             return self._later(view, "the model cannot run the setting in force")
         now, ask = here[0], keeping(view, here[1])
         drift = to_come(view.snapshot, self._ahead_steps(view), self.trend_share)
-        since_s = still_since_s(view, drift)
-        view = replace(view, memory={STILL_S: since_s})
+        view = replace(view, memory=looked(view, drift))
         found = [(self._gain(view, option, now, drift), option) for option in self._options(view, ask, now, drift)]
         best = max(self._with_one_split(view, found), key=lambda pair: self._rank(view, pair), default=None)
         if best is None:
@@ -180,7 +179,7 @@ class Predictive:
         here, there = place(view.in_force), place(merged(view.in_force, option.changes))
         scaling = EXPONENT_VARIANCE * _resized(view, option.changes) ** 2
         sigma = sqrt(view.doubt + self.misfit_frac**2 + scaling + drift.sigma**2)
-        reach = CENTRAL_80 * widened(view, float(view.memory[STILL_S])) * sigma
+        reach = CENTRAL_80 * widened(view, view.memory) * sigma
         gains = [
             _mean_gain(option.points, there, here, [d + off for d in drift.shifts]) for off in (-reach, 0.0, reach)
         ]
