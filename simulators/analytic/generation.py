@@ -83,10 +83,15 @@ def demand_of(case: Case, hit_frac: float) -> Demand:
 
 
 def prefilled_tokens(case: Case, hit_frac: float) -> float:
-    """Per turn."""
+    """Per turn.
+
+    Of a cache that holds a part, what it holds and what it lost are both reckoned at the middle of a mean rollout: with
+    the exact loss alone the two do not meet, and a job on the brink is taken for one that has collapsed.
+    """
     rollout = case.rollout
     later = rollout.turns_mean - 1.0
-    lost = later * (1.0 - hit_frac) * rollout.resumed_context()
+    cached = case.stations.engine.prefix_cache
+    lost = later * (1.0 - hit_frac) * rollout.resumed_context() if cached else rollout.returned_tokens()
     return (rollout.prompt_tokens + later * rollout.tool_tokens + lost) / rollout.turns_mean
 
 

@@ -73,6 +73,17 @@ class Rollout:
         """Mean context at the start of a turn that is not the first."""
         return self.prompt_tokens + 0.5 * (self.context_end - self.prompt_tokens)
 
+    def returned_tokens(self) -> float:
+        """Context that a rollout comes back with from its tools, all of its returns together, the answers aside.
+
+        The k-th of n turns finds what the k - 1 before it left: rollouts of many turns count by the square of them.
+        # 200 tokens a turn: always 21 turns 42,000 | geometric around 21: 84,000
+        """
+        returns = sum(weight * (n - 1.0) for weight, n in self.turns)
+        turns_before = sum(weight * n * (n - 1.0) / 2.0 for weight, n in self.turns)
+        tools_before = turns_before - returns
+        return returns * self.prompt_tokens + turns_before * self.turn_tokens + tools_before * self.tool_tokens
+
     def times(self, seconds: tuple[float, float, float], failure_frac: float) -> Mixture:
         """Distribution of a rollout's time from (seconds per token, per turn, per rollout) and its tools.
 

@@ -1,0 +1,102 @@
+"""The split of prefill and decode that follows from turns, context growth and cache hits is the best one simulated."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from policies.control import Capability, Proposal, View
+from policies.laws.predictive import Predictive
+from policies.settings import merged
+from simulators.analytic import AnalyticModel
+from simulators.event_model import EventModel
+from simulators.event_state import Job
+from simulators.plant import Setpoints
+from simulators.scenario import job_at
+from simulators.snapshot import snapshot_of
+from tuner.scenario_files import load
+
+UNIT, POOL = 16, 160
+WITHIN = 0.98
+REVIEWS = 6
+"""A law may go there in several moves."""
+
+
+@dataclass(frozen=True)
+class Agents:
+    """Rollouts of so many turns, each with a tool's answer of so many tokens."""
+
+    turns: float
+    answer_tokens: float
+    cached: bool
+    in_flight: int
+
+    def job(self) -> Job:
+        """Ten engines on which they are all that takes time: the trainer is ten times as fast as the shipped one."""
+        shipped = job_at(load("tool-calls-20-to-51").scenario, 0, 0.0)
+        workload, stations = shipped.workload, shipped.stations
+        return replace(
+            shipped,
+            workload=replace(
+                workload,
+                turns=replace(workload.turns, mean=self.turns),
+                tool_tokens=replace(workload.tool_tokens, mean_tokens=self.answer_tokens),
+            ),
+            stations=replace(
+                stations,
+                engine=replace(stations.engine, prefix_cache=self.cached),
+                trainer=replace(stations.trainer, gpu_s_per_token=1e-4),
+            ),
+            setpoints=replace(shipped.setpoints, max_in_flight=self.in_flight),
+        )
+
+
+JOBS = {
+    "few turns": Agents(5, 150, True, 1024),
+    "long answers of tools": Agents(2, 4000, True, 1024),
+    "many turns": Agents(21, 1500, True, 512),
+    "more turns": Agents(31, 1500, True, 256),
+    "no cache, many turns": Agents(21, 150, False, 1024),
+    "no cache, fewer turns": Agents(11, 600, False, 1024),
+    "no cache, more turns": Agents(31, 1500, False, 256),
+}
+
+
+def split(job: Job, prefill: int) -> Setpoints:
+    return replace(job.setpoints, gpus_prefill=prefill, gpus_decode=POOL - prefill)
+
+
+def sized(job: Job, start: int) -> int:
+    """Where the law is at rest, from a start."""
+    able = (Capability("prefill_decode_split", actuation_s=60.0, cost_s=5.0),)
+    model, seen = AnalyticModel(job.stations), snapshot_of(step_s=80.0)
+    view = View(1e4, seen, split(job, start), job.topology, doubt=2e-4, capabilities=able, horizon_s=21600.0)
+    view = replace(view, model=model, workload=job.workload)
+    for _ in range(REVIEWS):
+        answer = Predictive().decide(view)
+        if not isinstance(answer, Proposal):
+            break
+        view = replace(view, in_force=merged(view.in_force, answer.changes), now_s=view.now_s + 7200.0)
+    return view.in_force.gpus_prefill or 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agents", JOBS.values(), ids=JOBS.keys())
+def test_it_is_within_two_percent_of_exhaustive_search_on_the_event_engine(agents: Agents) -> None:
+    job = agents.job()
+    events = EventModel(job.stations, batches=30, warm_up_batches=8)
+    rates = {
+        prefill: events.predict(job.topology, job.workload, split(job, prefill)).useful_rollouts_per_s
+        for prefill in range(UNIT, POOL, UNIT)
+    }
+    best = max(rates.values())
+    for start in (UNIT, POOL // 2, POOL - UNIT):
+        assert rates[sized(job, start)] >= WITHIN * best, (start, rates)
+
+
+def test_what_no_cache_keeps_is_read_again_by_the_square_of_the_turns() -> None:
+    """Geometric turns have twice the pairs of a fixed number of them: a pool without a cache does twice the work."""
+    job = JOBS["no cache, many turns"].job()
+    thin = split(job, 3 * UNIT)
+    said = AnalyticModel(job.stations).predict(job.topology, job.workload, thin)
+    did = EventModel(job.stations, batches=20, warm_up_batches=6).predict(job.topology, job.workload, thin)
+    assert said.useful_rollouts_per_s == pytest.approx(did.useful_rollouts_per_s, rel=0.1)
