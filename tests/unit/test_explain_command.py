@@ -6,9 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from policies.control import ControlMode
+from policies.rules import Rules
+from policies.state import State
+from simulators.clock import VirtualClock
+from tests.plants import FluidPlant
+from tests.stories.driving import HOUR, WantsThree, rules
+from tests.stories.test_bad_moves import OddSize, RefusesGrowth
 from tuner.cli import main
 from tuner.evaluation.controlled import controlled, nothing
 from tuner.evaluation.tasks import NOTHING, Size, Task, sized
+from tuner.journal import Journal
+from tuner.loop import NoInbox, Parts, run
 from tuner.scenario_files import load
 
 Captured = pytest.CaptureFixture[str]
@@ -22,8 +31,8 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     named = load("correlated-lengths")
     task = Task(named.name, sized(named.scenario, SHORT), NOTHING, 0, SHORT)
     base = nothing(task)
-    run = controlled(replace(task, policy="predictive", goal=base.goal, ends_s=base.seconds, journal=path))
-    assert run.moves >= 1
+    made = controlled(replace(task, policy="predictive", goal=base.goal, ends_s=base.seconds, journal=path))
+    assert made.moves >= 1
     return path
 
 
@@ -47,3 +56,31 @@ def test_json_has_the_whole_trail(journal: Path, capsys: Captured) -> None:
 def test_a_hold_is_told_too(journal: Path, capsys: Captured) -> None:
     assert main(["explain", "d1", "--journal", str(journal)]) == 0
     assert "hold" in capsys.readouterr().out
+
+
+def story_of(plant: FluidPlant, by: Rules, tmp_path: Path, capsys: Captured) -> str:
+    """What is told of the last move after three hours of automatic control."""
+    journal = Journal(tmp_path / "driven.journal")
+    run(Parts(plant, by, VirtualClock(), journal, NoInbox(), 60.0), State(mode=ControlMode.AUTO), 3 * HOUR)
+    journal.close()
+    assert main(["explain", "--journal", str(tmp_path / "driven.journal")]) == 0
+    return capsys.readouterr().out.partition("\nAfter\n")[2]
+
+
+def test_a_bad_move_is_told_to_its_undoing(tmp_path: Path, capsys: Captured) -> None:
+    told = story_of(OddSize(), rules(WantsThree(), freeze_s=6 * HOUR), tmp_path, capsys)
+    assert "judged: bad" in told
+    assert "taken back, ordered gpus_trainer 64, gpus_generator 192" in told
+    assert told.splitlines()[-1].strip().partition(": ")[2].startswith("d10 is undone: realised gain -4")
+
+
+def test_a_move_that_walked_back_says_what_stood_in_its_way(tmp_path: Path, capsys: Captured) -> None:
+    told = story_of(FluidPlant(never_serves=True), rules(), tmp_path, capsys)
+    assert "taken back, ordered gpus_trainer 64" in told
+    assert "24 of 25 engines serve the current version" in told.splitlines()[-1]
+
+
+def test_what_the_plant_refused_is_told_once_with_its_reason(tmp_path: Path, capsys: Captured) -> None:
+    told = story_of(RefusesGrowth(), rules(), tmp_path, capsys)
+    assert told.count("refused: gpus_trainer, gpus_generator, max_in_flight: told to refuse") == 1
+    assert "is undone: leg 2 was refused 3 times" in told.splitlines()[-1]

@@ -19,7 +19,7 @@ from policies.rules import Rules
 from policies.settings import values
 from simulators.analytic import AnalyticModel
 from simulators.limits import binding_limits
-from simulators.plant import Setpoints
+from simulators.plant import Setpoints, Status
 from tuner.charter import Charter, decoded, rules_of
 from tuner.errors import ConfigError
 from tuner.journal import Entry, viewed
@@ -33,6 +33,8 @@ SEEN = (
     ("resp_len_mean", "response tokens", 1.0),
     ("staleness_mean", "versions of staleness", 1.0),
 )
+ENDS = ("is undone", "is stuck", "failed and stays")
+"""How the story of a move that came to nothing ends, after its name."""
 LIMITS_SHOWN = 3
 CONSIDERED_SHOWN = 6
 
@@ -153,33 +155,57 @@ def _law(rules: Rules, view: View) -> str:
 
 
 def _after(later: Sequence[Entry], root: str) -> Iterator[str]:
-    """What became of it: legs, verdict, undoing."""
-    said = ""
-    for entry in later[1:]:
-        decision, outcome = entry.decision, entry.decision.outcome
+    """What became of it: legs, what the plant refused, verdict, undoing. Nothing is told twice running."""
+    said, refused = "", ""
+    for i, entry in enumerate(later):
+        decision, outcome, at = entry.decision, entry.decision.outcome, moment(entry.at_s)
         if outcome is not None and _root(outcome.decision_id) == root:
             gains = f"predicted {_gain(outcome.predicted)}, realised {_gain(outcome.realised)}"
-            yield f"{moment(entry.at_s)}: judged: {outcome.verdict}; {gains}"
-            return
+            yield f"{at}: judged: {outcome.verdict}; {gains}"
+            if outcome.good is not False:
+                return
+        ended = decision.reason.startswith(tuple(f"{root} {end}" for end in ENDS))
+        if not (ended or _root(decision.decision_id) == root or decision.reason.startswith(f"{root} is done")):
+            continue
         stage = _stage(decision)
-        mine = _root(decision.decision_id) == root or decision.reason.startswith(f"{root} is done")
-        if mine and stage != said:
+        if i > 0 and stage != said:
             said = stage
-            yield f"{moment(entry.at_s)}: {_as_told(decision)}"
+            yield f"{at}: {_as_told(decision)}"
+        no = _refusal(entry)
+        if no and no != refused:
+            refused = no
+            yield f"{at}: refused: {no}"
+        if ended:
+            return
+
+
+def _refusal(entry: Entry) -> str:
+    """What the plant would not do of an order, and why; empty where it refused nothing."""
+    outcomes = {} if entry.receipt is None else entry.receipt.outcomes
+    why = {knob: outcome.reason for knob, outcome in outcomes.items() if outcome.status is Status.REFUSED}
+    return "; ".join(
+        f"{', '.join(k for k in why if why[k] == reason)}: {reason}" for reason in dict.fromkeys(why.values())
+    )
 
 
 def _stage(decision: Decision) -> str:
-    """A leg by its words up to the colon; an ask or advice by its wish, since its figures change at every tick."""
+    """A leg by its words up to the colon, one on the way back by its order; an ask or advice by its wish, since its
+    figures change at every tick."""
     if decision.action in (Action.ASK, Action.ADVISE):
         return f"{decision.action} {decision.changes}"
-    return decision.reason.split(":", 1)[0]
+    return f"back to {decision.order}" if _is_back(decision) else decision.reason.split(":", 1)[0]
+
+
+def _is_back(decision: Decision) -> bool:
+    return decision.order is not None and decision.decision_id.endswith("b")
 
 
 def _as_told(decision: Decision) -> str:
-    """A leg by what was ordered; everything else by its reason."""
-    if decision.action is Action.APPLY and decision.order is not None:
-        return f"ordered {_setting(decision.order)}"
-    return decision.reason
+    """A leg by what was ordered, on the way back with the reason; everything else by its reason."""
+    if decision.action is not Action.APPLY or decision.order is None:
+        return decision.reason
+    ordered = f"ordered {_setting(decision.order)}"
+    return f"taken back, {ordered}: {decision.reason.split(': ', 1)[-1]}" if _is_back(decision) else ordered
 
 
 def _gain(gain: Interval | None) -> str:
