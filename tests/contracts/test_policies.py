@@ -1,9 +1,11 @@
 """Our own control laws keep what every control law must keep, and the kit catches those that do not."""
 
+import time
 from dataclasses import dataclass
 
 import pytest
 
+from policies.base import Interval
 from policies.control import Hold, Policy, Proposal, View
 from policies.laws.lending import Lending
 from policies.laws.parameters import space
@@ -67,8 +69,81 @@ class Greedy:
         return Proposal(Setpoints(gpus_trainer=512), "more is more")
 
 
+@dataclass(frozen=True)
+class Raises:
+    """Takes for granted what may be missing."""
+
+    def decide(self, view: View) -> Proposal | Hold:
+        return Hold(f"a step takes {view.snapshot.signals['step_s'].value:.0f} s")
+
+
+@dataclass
+class Thaws:
+    """May change while it runs."""
+
+    def decide(self, view: View) -> Proposal | Hold:
+        return Hold("nothing to do")
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Asks for half a rollout."""
+
+    def decide(self, view: View) -> Proposal | Hold:
+        if not view.snapshot.signals:
+            return Hold("no evidence")
+        return Proposal(Setpoints(max_in_flight=1000.5), "a little more")  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Dreams:
+    """Its gain is no number."""
+
+    def decide(self, view: View) -> Proposal | Hold:
+        if not view.snapshot.signals:
+            return Hold("no evidence")
+        return Proposal(Setpoints(max_in_flight=1600), "it might pay", Interval(0.0, float("nan"), 1.0))
+
+
+@dataclass(frozen=True)
+class Hoards:
+    """Remembers what cannot be written down."""
+
+    def decide(self, view: View) -> Proposal | Hold:
+        return Hold("nothing to do", memory={"seen": [1.0, 2.0]})  # type: ignore[dict-item]
+
+
+@dataclass(frozen=True)
+class Hashes:
+    """Its answer depends on this process's seed of hashes."""
+
+    def decide(self, view: View) -> Proposal | Hold:
+        return Hold(f"{hash('a')} of them")
+
+
+@dataclass(frozen=True)
+class Dates:
+    """Its answer depends on the day."""
+
+    def decide(self, view: View) -> Proposal | Hold:
+        return Hold(f"day {time.time() // 86400:.0f}")
+
+
 @pytest.mark.parametrize(
-    ("policy", "words"), [(Forgets(), "same view"), (Blind(), "without evidence"), (Greedy(), "never adds")]
+    ("policy", "words"),
+    [
+        (Forgets(), "same view"),
+        (Blind(), "without evidence"),
+        (Greedy(), "never adds"),
+        (Raises(), "blind: decide raised KeyError"),
+        (Thaws(), "frozen"),
+        (Halves(), "max_in_flight=1000.5 cannot be set"),
+        (Dreams(), "no interval"),
+        (Hoards(), "finite numbers and words"),
+        (Hashes(), "another process answers"),
+        (Dates(), "another process answers"),
+    ],
+    ids=lambda given: type(given).__name__ if not isinstance(given, str) else "",
 )
 def test_the_kit_catches_one_that_does_not(policy: Policy, words: str) -> None:
     with pytest.raises(AssertionError, match=words):

@@ -7,12 +7,18 @@ def test_my_policy_conforms() -> None:
 """
 
 import json
+import os
+import pickle
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from math import inf, isfinite, log
 
 from policies.beliefs import Belief, Beliefs
 from policies.control import Capability, Hold, Policy, Proposal, View
+from policies.sanity import unsettable
 from policies.settings import ACTED, SPLIT, gpus, knobs_of, merged, values
 from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.snapshot import Row, Snapshot
@@ -31,16 +37,27 @@ def assert_conforms(policy: Policy) -> None:
     """Raises AssertionError with the rule that is broken and the view that shows it."""
     _frozen_with_bounds(policy)
     for name, view in views():
-        answer = policy.decide(view)
-        assert isinstance(answer, Proposal | Hold), f"{name}: decide must return a Proposal or a Hold, not {answer!r}"
+        answer = _answered(policy, name, view)
         assert answer.reason.strip(), f"{name}: every answer has a reason"
-        assert policy.decide(view) == answer, f"{name}: the same view must give the same answer"
         _small_memory(name, answer)
         if isinstance(answer, Proposal):
             _possible(name, view, answer)
+        assert policy.decide(view) == answer, f"{name}: the same view must give the same answer"
         if name.startswith("blind"):
             assert isinstance(answer, Hold), f"{name}: without evidence a law holds"
     _remembers_only_by_memory(policy)
+    _same_in_another_process(policy)
+
+
+def _answered(policy: Policy, name: str, view: View) -> Proposal | Hold:
+    try:
+        answer = policy.decide(view)
+    except Exception as error:
+        raise AssertionError(
+            f"{name}: decide raised {type(error).__name__}: {error}; a Hold says why instead"
+        ) from error
+    assert isinstance(answer, Proposal | Hold), f"{name}: decide must return a Proposal or a Hold, not {answer!r}"
+    return answer
 
 
 def views() -> Iterator[tuple[str, View]]:
@@ -89,7 +106,11 @@ def view_of(wait_frac: float, gated_frac: float, step_s: float = 128.0) -> View:
 def _frozen_with_bounds(policy: Policy) -> None:
     assert is_dataclass(policy), "a policy is a dataclass: its fields are its parameters"
     assert not isinstance(policy, type)
-    assert hash(policy) == hash(replace(policy)), "a policy is frozen and hashable"
+    try:
+        same = hash(policy) == hash(replace(policy))
+    except TypeError:
+        same = False
+    assert same, "a policy is frozen and hashable: @dataclass(frozen=True), its fields numbers, words or tuples"
     for f in fields(policy):
         if "low" in f.metadata:
             low, high = f.metadata["low"], f.metadata["high"]
@@ -105,12 +126,14 @@ def _decides_at(policy: Policy, name: str, end: float) -> None:
     except ValueError:
         return
     for situation, view in views():
-        answer = there.decide(view)
+        answer = _answered(there, f"{name}={end}, {situation}", view)
         assert answer.reason, f"{name}={end}, {situation}: every answer has a reason"
 
 
 def _small_memory(name: str, answer: Proposal | Hold) -> None:
-    text = json.dumps(dict(answer.memory), allow_nan=False)
+    odd = {k: v for k, v in answer.memory.items() if not isinstance(v, float | int | str) or v != v or v in (inf, -inf)}
+    assert not odd, f"{name}: a memory holds finite numbers and words, not {odd}"
+    text = json.dumps(dict(answer.memory))
     assert len(text) <= MEMORY_BYTES, f"{name}: {len(text)} bytes of memory, at most {MEMORY_BYTES}"
 
 
@@ -118,6 +141,8 @@ def _possible(name: str, view: View, answer: Proposal) -> None:
     changes, then = answer.changes, merged(view.in_force, answer.changes)
     assert values(changes), f"{name}: a proposal changes something; else it is a Hold"
     assert set(knobs_of(changes)) <= set(ACTED), f"{name}: {knobs_of(changes)} are not all knobs of a controller"
+    wrong = unsettable(changes)
+    assert not wrong, f"{name}: {wrong} cannot be set: counts are whole, ratios at least 1"
     assert all(isfinite(v) and v > 0 for v in values(changes).values()), f"{name}: {changes} has impossible numbers"
     if SPLIT in knobs_of(changes):
         assert gpus(then) == gpus(view.in_force), f"{name}: a split moves GPUs, it never adds any"
@@ -139,3 +164,38 @@ def _run(policy: Policy) -> list[Proposal | Hold]:
         answers.append(policy.decide(replace(view, now_s=view.now_s + 30.0 * i)))
         view = replace(view, memory=answers[-1].memory)
     return answers
+
+
+def _same_in_another_process(policy: Policy) -> None:
+    """Nothing of this process is in an answer: no order of a set, no clock, no environment."""
+    try:
+        sent = pickle.dumps(policy)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise AssertionError(f"a policy is a class of a module, so that any process can have it: {error}") from error
+    other = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    code = f"from {__name__} import answer_elsewhere; answer_elsewhere()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=sent,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONHASHSEED": other, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert done.returncode == 0, f"another process cannot run it: {done.stderr.decode(errors='replace')[-500:]}"
+    here, there = _answers(policy), done.stdout.decode().splitlines()
+    for (name, _), mine, its in zip(views(), here, there, strict=True):
+        assert mine == its, f"{name}: another process answers {its} instead of {mine}"
+
+
+def answer_elsewhere() -> None:
+    """The answers of the policy on standard input, one a line: a policy of one's own, sent by `assert_conforms`.
+
+    It is another day here, so that a policy that looks at the clock is found out.
+    """
+    for name in ("time", "monotonic", "perf_counter"):
+        setattr(time, name, lambda: 0.0)
+    sys.stdout.write("\n".join(_answers(pickle.load(sys.stdin.buffer))))
+
+
+def _answers(policy: Policy) -> list[str]:
+    return [repr(repr(policy.decide(view))) for _, view in views()]
