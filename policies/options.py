@@ -181,17 +181,6 @@ CLIMBS = (_prefills, _ratios, _flights)
 """Of the knobs beside the split, each by itself."""
 
 
-def considered(view: View) -> tuple[tuple[Setpoints, float], ...]:
-    """(change, its gain by the model as a share of now) of all that a review looks at, the best first."""
-    here = asked(view, Setpoints())
-    if here is None:
-        return ()
-    ask = keeping(view, here[1])
-    others = (climb(view, ask, here[0]) for climb in CLIMBS)
-    found = [*splits(view, ask, here[0], Outlook()), *(option for option in others if option is not None)]
-    return tuple(sorted(((o.changes, o.worth / here[0] - 1.0) for o in found), key=lambda pair: -pair[1]))
-
-
 def _best_of(ask: Ask, now: float, wishes: Iterable[Setpoints]) -> Option | None:
     worths = [(worth, wish) for wish in wishes if (worth := ask(wish)) is not None and worth > now]
     if not worths:

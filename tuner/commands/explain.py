@@ -7,14 +7,15 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from policies.alternatives import Alternative, alternatives
 from policies.base import Interval
 from policies.control import Action, Decision, Hold, View
 from policies.controller import view_of
 from policies.fitted import fit
-from policies.options import considered, named
+from policies.options import named
 from policies.rules import Rules
 from policies.settings import values
 from simulators.analytic import AnalyticModel
@@ -36,7 +37,8 @@ SEEN = (
 ENDS = ("is undone", "is stuck", "failed and stays")
 """How the story of a move that came to nothing ends, after its name."""
 LIMITS_SHOWN = 3
-CONSIDERED_SHOWN = 6
+CONSIDERED_SHOWN, CLOSED_SHOWN = 8, 3
+"""Alternatives that are told, and of them those that cannot be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +79,17 @@ def run(wish: Wish) -> None:
 def told_of(entries: Sequence[Entry], charter: Charter | None, place: int) -> Told:
     entry, decision = entries[place], entries[place].decision
     rules = None if charter is None else rules_of(charter)
-    view = None if rules is None else view_of(rules, entries[max(0, place - 1)].state, entry.seen)
+    before = entries[max(0, place - 1)].state
+    view = None if rules is None else view_of(rules, before, entry.seen)
+    # Between two reviews a law rests and no model is made for it; whoever asks is told what it would say.
+    awake = None if rules is None else view_of(rules, replace(before, memory={}), entry.seen)
     return Told(
         _root(decision.decision_id),
         entry.at_s,
         decision,
         tuple(_seen(entry)),
         () if charter is None else tuple(_limits(charter, entry)),
-        () if view is None else tuple(_considered(view, decision)),
+        () if awake is None else tuple(_considered(awake, decision)),
         "" if view is None or rules is None else _law(rules, view),
         tuple(_guards(decision)),
         "" if decision.verdict is None else decision.verdict.reason,
@@ -144,9 +149,22 @@ def _limits(charter: Charter, entry: Entry) -> Iterator[str]:
 
 
 def _considered(view: View, decision: Decision) -> Iterator[str]:
-    wanted = decision.proposed
-    for changes, gain in considered(view)[:CONSIDERED_SHOWN]:
-        yield f"{named(changes)}: {gain:+.1%}{' (wanted)' if changes == wanted else ''}"
+    """The best ones and those that cannot be, each with its gain and why it is not done."""
+    found = alternatives(view)
+    wanted = next((a for a in found if a.changes == decision.proposed), None)
+    open_ones, closed = [a for a in found if not a.why_not], [a for a in found if a.why_not]
+    for one in (*open_ones[: CONSIDERED_SHOWN - min(len(closed), CLOSED_SHOWN)], *closed[:CLOSED_SHOWN]):
+        gain = "" if one.gain_frac is None else f" {one.gain_frac:+.1%}"
+        why = "wanted" if one is wanted else one.why_not or _why_not(one, wanted)
+        yield f"{named(one.changes)}:{gain}{f' ({why})' if why else ''}"
+
+
+def _why_not(one: Alternative, wanted: Alternative | None) -> str:
+    """Of what could be done; where nothing is wanted, the law's own word says why of the best."""
+    gain, best = one.gain_frac or 0.0, None if wanted is None else wanted.gain_frac
+    if gain <= 0.0:
+        return "no gain"
+    return "gains less" if best is not None and gain < best else ""
 
 
 def _law(rules: Rules, view: View) -> str:
