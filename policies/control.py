@@ -162,6 +162,8 @@ class HoldCode(StrEnum):
     """A move is being judged."""
     STALE = "stale"
     """No evidence, or too old, or of too few."""
+    CONTRADICTORY = "contradictory"
+    """Signals that cannot all be true: which of them is wrong is not guessed."""
     BLANKED = "blanked"
     """A weight sync, an evaluation, a checkpoint or a start-up is in the picture."""
     UNHEALTHY = "unhealthy"

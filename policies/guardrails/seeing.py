@@ -5,15 +5,21 @@ from dataclasses import replace
 from policies.control import HoldCode
 from policies.guardrails.case import OK, Case, Ruling
 from policies.health import void
+from policies.readings import ROWS_MIN, WORK_STEPS, kept_rows
 from policies.settings import direction, engines_of, knobs_of
+from simulators.signals import TINY
+from simulators.snapshot import Snapshot
 
 EVIDENCE = ("step_s", "gen_samples_per_s", "train_samples_per_s", "trainer_wait_s")
 AT_WORK = ("tpot_s", "gen_tokens_per_s", "decode_tokens_per_s")
 """Before the first step has ended, engines that generate are the evidence."""
+CLAIMED_MOST = 1.25
+"""A trainer's work and waiting over the time of its steps: both together are all of it, and means of a few steps are
+better than this."""
 
 
 def fresh(case: Case) -> Ruling:
-    """Evidence is there, recent, and speaks for the engines there are."""
+    """Evidence is there, recent, agrees with itself, and speaks for the engines there are."""
     snapshot, limits = case.view.snapshot, case.limits
     names = EVIDENCE if snapshot.rows else (*EVIDENCE, *AT_WORK)
     known = [snapshot.signals[name] for name in names if name in snapshot.signals]
@@ -24,6 +30,10 @@ def fresh(case: Case) -> Ruling:
     age = min(ages)
     if age > limits.stale_s:
         return Ruling(f"the newest evidence is {age:.0f} s old, older than {limits.stale_s:.0f} s", HoldCode.STALE)
+    claimed = _claimed(snapshot)
+    if claimed > CLAIMED_MOST:
+        why = f"the trainer is said to work and to wait for {claimed:.3g} times as long as its steps take"
+        return Ruling(why, HoldCode.CONTRADICTORY)
     reporting, there = snapshot.get("engines"), _engines(case)
     if reporting is None or not there:
         return OK
@@ -32,6 +42,18 @@ def fresh(case: Case) -> Ruling:
     if reporting * limits.coverage_min > there:
         return Ruling(f"{reporting:.0f} engines report, but there are {there}: some of them are gone", HoldCode.STALE)
     return OK
+
+
+def _claimed(snapshot: Snapshot) -> float:
+    """Seconds of the trainer's work and waiting over those of its steps, the newest ones together; 0 where unknown.
+
+    # steps of 100 s with 90 s of work and 90 s of waiting: 1.8 | 90 and 10: 1
+    """
+    rows = [row.values for row in kept_rows(snapshot)[-WORK_STEPS:] if row.values.get("step_s", 0.0) > TINY]
+    if len(rows) < ROWS_MIN:
+        return 0.0
+    parts = sum(row.get("trainer_busy_s", 0.0) + row.get("trainer_wait_s", 0.0) for row in rows)
+    return parts / sum(row["step_s"] for row in rows)
 
 
 def _engines(case: Case) -> int | None:

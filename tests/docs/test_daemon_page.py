@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from policies.control import HoldCode
+from policies.guardrails.chain import CHAIN
 from tests.unit.daemon.faces import RULES
 from tuner.inbox import People
 from tuner.pages import Pages
@@ -33,3 +35,18 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     words = re.findall(r"`(equipoise_\w+|_\w+)(?:\{[\w,]+\})?`", table)
     told = {BEFORE_A_SUFFIX[word] if word.startswith("_") else word.removeprefix("equipoise_") for word in words}
     assert told == there
+
+
+def test_every_reason_for_doing_nothing_is_documented_and_every_documented_one_exists() -> None:
+    rows = re.findall(
+        r"^\| (`[^|]*) \| ([^|]*)\|", PAGE.partition("## Why nothing is done")[2].partition("## ")[0], re.MULTILINE
+    )
+    told = {code for reasons, _ in rows for code in re.findall(r"`([\w-]+)`", reasons)}
+    assert told == {str(code) for code in HoldCode}
+
+
+def test_the_guardrails_stand_in_the_order_in_which_they_are_asked() -> None:
+    table = PAGE.partition("## Why nothing is done")[2].partition("## ")[0]
+    order = re.findall(r"^\| `[^|]*\| `([\w-]+)` \|", table, re.MULTILINE)
+    assert list(dict.fromkeys(order)) == [name for name in CHAIN if name != "one-step"]
+    assert "`one-step`" in table

@@ -3,7 +3,7 @@
 Each story names where it happened (issues of Dynamo, KEDA, llm-d, Ray, Flink, Karpenter and RL frameworks).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -18,6 +18,7 @@ from policies.settings import SPLIT, with_trainer
 from simulators.plant import Bounds, Observation, Receipt, Setpoints
 from simulators.signals import SIGNALS
 from simulators.snapshot import Row, Signal, Snapshot
+from simulators.window import assemble
 from tests.plants import START, TOPOLOGY, FluidPlant
 from tests.stories.driving import HOUR, WantsThree, driven, rules
 
@@ -305,3 +306,25 @@ def test_16_the_measured_time_of_a_change_includes_the_time_nobody_looked() -> N
     plant = FluidPlant(actuation_s=200.0)
     state, _ = driven(plant, 1)
     assert state.actuation_s[SPLIT] == pytest.approx(400.0, abs=90.0)
+
+
+@pytest.mark.parametrize(
+    ("busy", "wait"), [(0.9, 0.9), (0.6, 3.0)], ids=["two shares of one step", "longer than the step"]
+)
+@pytest.mark.parametrize("policy", [RateBalance(), Threshold(persist_ticks=1)], ids=lambda p: type(p).__name__)
+def test_signals_that_cannot_all_be_true_move_nothing(policy: Policy, busy: float, wait: float) -> None:
+    """Which of them is wrong is not guessed: a hold with a reason of its own."""
+
+    def twisted(seen: Observation) -> Observation:
+        rows = tuple(replace(row, values=_twisted(row.values, busy, wait)) for row in seen.snapshot.rows)
+        return replace(seen, snapshot=assemble(rows))
+
+    plant = FluidPlant()
+    _, kept = driven(Disturbed(plant, from_the_start, twisted), 2, rules(policy))
+    assert plant.setpoints == START
+    assert kept.codes() <= {HoldCode.POLICY, HoldCode.BLANKED, HoldCode.CONTRADICTORY}
+
+
+def _twisted(values: Mapping[str, float], busy: float, wait: float) -> dict[str, float]:
+    step = values.get("step_s", 0.0)
+    return {**values, "trainer_busy_s": busy * step, "trainer_wait_s": wait * step}

@@ -18,15 +18,19 @@ def test_the_schema_that_is_shipped_is_that_of_the_answer() -> None:
     assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_json()
 
 
-def test_the_json_answer_keeps_its_schema_and_a_record_is_not_run_again(capsys: Captured, tmp_path: Path) -> None:
+def test_the_json_answer_keeps_its_schema_and_a_record_is_not_run_again_however_damaged(
+    capsys: Captured, tmp_path: Path
+) -> None:
     record = tmp_path / "runs.jsonl"
     answers = []
-    for _ in range(2):
+    for damage in ("", '[1]\n5\n{"mark": "another"}\n{"mark": "cut'):
+        if damage:
+            record.write_text(record.read_text(encoding="utf-8") + damage, encoding="utf-8")
         assert main([*SHORT, "--json", "--record", str(record)]) == 0
         answers.append(json.loads(capsys.readouterr().out))
     jsonschema.validate(answers[0], json.loads(schema_json()))
     assert {run["policy"] for run in answers[0]["runs"]} == {"static", "threshold", "oracle"}
-    assert len(record.read_text(encoding="utf-8").splitlines()) == 3
+    assert len(record.read_text(encoding="utf-8").splitlines()) == 3 + 4
     assert answers[0]["runs"] == answers[1]["runs"]
 
 

@@ -156,7 +156,7 @@ class Record:
             with path.open("a", encoding="utf-8") as file:  # killed while it wrote: the next run starts its own line
                 file.write("\n")
         for line in lines:
-            with suppress(ValueError, KeyError, ValidationError):
+            with suppress(ValueError, KeyError, TypeError, ValidationError):
                 entry = json.loads(line)
                 if entry["mark"] == self.mark:
                     self.ready[entry["task"]] = _RUN.validate_python(entry["run"])

@@ -33,6 +33,12 @@ def with_signals(**values: float) -> Snapshot:
     return replace(snapshot, signals={**snapshot.signals, **extra})
 
 
+def with_rows(**values: float) -> Snapshot:
+    """The same job with these in each of its steps."""
+    snapshot = view_after().snapshot
+    return replace(snapshot, rows=tuple(replace(row, values={**row.values, **values}) for row in snapshot.rows))
+
+
 def aged(seconds: float) -> Snapshot:
     snapshot = view_after().snapshot
     return replace(snapshot, signals={n: replace(s, age_s=seconds) for n, s in snapshot.signals.items()})
@@ -48,6 +54,10 @@ def test_a_good_proposal_passes_all() -> None:
 HELD: dict[str, tuple[Callable[[], Case], HoldCode]] = {
     "nothing is known": (lambda: case(snapshot=Snapshot({})), HoldCode.STALE),
     "the evidence is old": (lambda: case(snapshot=aged(601.0)), HoldCode.STALE),
+    "the trainer works and waits for longer than its steps": (
+        lambda: case(snapshot=with_rows(trainer_busy_s=90.0, trainer_wait_s=90.0, step_s=100.0)),
+        HoldCode.CONTRADICTORY,
+    ),
     "half of the engines report": (lambda: case(snapshot=with_signals(engines=12.0)), HoldCode.STALE),
     "dead engines still report": (lambda: case(snapshot=with_signals(engines=40.0)), HoldCode.STALE),
     "an evaluation is in the picture": (lambda: case(blanked="the newest step holds evaluation"), HoldCode.BLANKED),
