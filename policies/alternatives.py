@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from policies.control import View, split_to
 from policies.objective import violations
-from policies.options import CLIMBS, FLIGHT_STEP, RATIO_MAX, RATIO_STEP, asked, keeping, splits
+from policies.options import CLIMBS, FLIGHT_STEP, asked, keeping, next_ratios, splits
 from policies.outlook import Outlook
 from policies.settings import SPLIT, gpus, knobs_of, merged, with_in_flight
 from simulators.legality import legal_sizes, refusal, steps
@@ -77,8 +77,7 @@ def _next_steps(view: View) -> Iterator[Setpoints]:
         wanted = (size for size in (prefill - unit, prefill + unit) if 0 < size < pool)
         yield from (Setpoints(gpus_prefill=size, gpus_decode=pool - size) for size in wanted)
     if "oversampling_ratio" in able:
-        ratios = ((now.oversampling_ratio or 1.0) + way * RATIO_STEP for way in (-1, 1))
-        yield from (Setpoints(oversampling_ratio=ratio) for ratio in ratios if 1.0 <= ratio <= RATIO_MAX)
+        yield from (Setpoints(oversampling_ratio=ratio) for ratio in next_ratios(now))
     if "max_in_flight" in able and now.max_in_flight:
         totals = (max(1, round(now.max_in_flight * FLIGHT_STEP**way)) for way in (-1, 1))
         yield from (with_in_flight(now, view.topology, n) for n in totals if n != now.max_in_flight)

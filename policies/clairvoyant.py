@@ -13,7 +13,7 @@ Moves free of cost give the envelope, which nobody can beat but by luck.
 # two blocks of 100, X = (1, 2) then (2, 1), a move costs 30 s: 50 + 30 + 50 = 130 s; envelope 100 s; best static 150 s
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -32,6 +32,8 @@ from simulators.signals import TINY
 
 LOOKS = 4
 """Parts of the run at which settings are sorted out."""
+RATIO_PAYS = 0.005
+"""Another oversampling ratio that gains less is left alone: it would only crowd out other splits."""
 TRUSTED = 1.5
 """A closed form that is off by more is outside what it was made for."""
 CLOCK_GRAIN_S = 300.0
@@ -101,12 +103,24 @@ def promising(reach: Reach, progress: Progress, rates: Rates, most: int) -> tupl
     clock = _usual_clock(start, progress, rates)
     spot, near = reach.start, dict[Setpoints, float]()
     for look in looks:
-        spot, known = climbed(reach, spot, partial(_rate_at, rates, look, clock[look]))
-        top = max(TINY, *known.values())
-        for other, rate in known.items():
-            setting = reach.setting(other)
+        worth = partial(_rate_at, rates, look, clock[look])
+        spot, known = climbed(reach, spot, worth)
+        found = {reach.setting(other): rate for other, rate in known.items()}
+        found |= {tuned: worth(tuned) for tuned in _oversampled(reach, reach.setting(spot), found, worth)}
+        top = max(TINY, *found.values())
+        for setting, rate in found.items():
             near[setting] = max(near.get(setting, 0.0), rate / top)
     return tuple(dict.fromkeys([start, *sorted(near, key=lambda s: -near[s])]))[:most]
+
+
+def _oversampled(
+    reach: Reach, best: Setpoints, found: Iterable[Setpoints], worth: Callable[[Setpoints], float]
+) -> Iterator[Setpoints]:
+    """The same settings at the ratio that is best for the best of them, where that ratio gains at all."""
+    tuned = [replace(best, oversampling_ratio=ratio) for ratio in reach.ratios]
+    top = max(tuned, key=worth, default=best)
+    if worth(top) > (1.0 + RATIO_PAYS) * worth(best):
+        yield from (replace(setting, oversampling_ratio=top.oversampling_ratio) for setting in found)
 
 
 def _rate_at(rates: Rates, block: int, at_s: float, setting: Setpoints) -> float:
@@ -196,10 +210,10 @@ def _measured(rates: Rates, progress: Progress, setting: Setpoints, ends: Sequen
 
 
 def _apart(a: Setpoints, b: Setpoints) -> float:
-    """Sum of relative differences of the numbers in which two settings differ."""
+    """Sum of relative differences of the numbers in which two settings differ; what only one has differs wholly."""
     one, other = values(a), values(b)
-    shared = one.keys() & other.keys()
-    return float(sum(abs(one[n] - other[n]) / max(1, abs(one[n]) + abs(other[n])) for n in shared))
+    shared, alone = one.keys() & other.keys(), one.keys() ^ other.keys()
+    return len(alone) + float(sum(abs(one[n] - other[n]) / max(1, abs(one[n]) + abs(other[n])) for n in shared))
 
 
 # ---- what a move costs ----

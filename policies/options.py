@@ -156,9 +156,13 @@ def _prefills(view: View, ask: Ask, now: float) -> Option | None:
 def _ratios(view: View, ask: Ask, now: float) -> Option | None:
     if view.capability("oversampling_ratio") is None:
         return None
-    start = view.in_force.oversampling_ratio or 1.0
-    near = [start + k * RATIO_STEP for k in (-1, 1) if 1.0 <= start + k * RATIO_STEP <= RATIO_MAX]
-    return _best_of(ask, now, (Setpoints(oversampling_ratio=ratio) for ratio in near))
+    return _best_of(ask, now, (Setpoints(oversampling_ratio=ratio) for ratio in next_ratios(view.in_force)))
+
+
+def next_ratios(in_force: Setpoints) -> list[float]:
+    """One step down and up, as far as they go; the last step down is what is left to 1."""
+    start = in_force.oversampling_ratio or 1.0
+    return sorted({max(1.0, start - RATIO_STEP), min(max(start, RATIO_MAX), start + RATIO_STEP)} - {start})
 
 
 def _flights(view: View, ask: Ask, now: float) -> Option | None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from policies.objective import Objective, violations
-from policies.settings import merged, with_trainer
+from policies.options import RATIO_MAX, RATIO_STEP
+from policies.settings import merged, with_in_flight, with_trainer
 from simulators.legality import legal_sizes
 from simulators.plant import Setpoints, TrainerResize
 from simulators.scenario import Scenario
@@ -14,6 +15,8 @@ FLIGHT_STEP = 1.25
 """One step of the limit in flight."""
 FLIGHT_DOWN, FLIGHT_UP = -4, 4
 """From 0.4 to 2.4 times as many."""
+RATIOS = 8
+"""Steps of the oversampling ratio either way: all that a law may take."""
 CLIMB_MAX = 200
 """Steps of one climb: more than any lattice is wide."""
 
@@ -58,7 +61,19 @@ class Reach:
             found = replace(found, gpus_prefill=prefill, gpus_decode=pool - prefill)
         if found.max_in_flight is None or not steps:
             return found
-        return replace(found, max_in_flight=max(1, round(found.max_in_flight * FLIGHT_STEP**steps)))
+        total = max(1, round(found.max_in_flight * FLIGHT_STEP**steps))
+        if "max_in_flight_per_engine" not in self.movable:
+            return replace(found, max_in_flight=total)
+        return merged(found, with_in_flight(found, self.scenario.topology, total))
+
+    @cached_property
+    def ratios(self) -> tuple[float, ...]:
+        """Oversampling ratios beside the starting one; cheap, and so looked at after the rest."""
+        if "oversampling_ratio" not in self.movable:
+            return ()
+        start = self.scenario.setpoints.oversampling_ratio or 1.0
+        near = (start + k * RATIO_STEP for k in range(-RATIOS, RATIOS + 1) if k)
+        return tuple(sorted({ratio for ratio in (1.0, *near) if 1.0 <= ratio <= RATIO_MAX} - {start}))
 
     def around(self, spot: Spot) -> Iterator[Spot]:
         """The legal spots one step away, knob by knob."""

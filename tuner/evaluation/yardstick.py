@@ -91,7 +91,10 @@ def _best_of(
 def shown(setting: Setpoints) -> str:
     split = f"{setting.gpus_trainer} : {setting.gpus_generator}"
     pools = "" if setting.gpus_prefill is None else f" ({setting.gpus_prefill} + {setting.gpus_decode})"
-    return split + pools + ("" if setting.max_in_flight is None else f", {setting.max_in_flight} in flight")
+    flight = "" if setting.max_in_flight is None else f", {setting.max_in_flight} in flight"
+    each = "" if setting.max_in_flight_per_engine is None else f" ({setting.max_in_flight_per_engine} an engine)"
+    ratio = "" if setting.oversampling_ratio is None else f", oversampling {setting.oversampling_ratio:g}"
+    return split + pools + flight + each + ratio
 
 
 def _stayed(scenario: Scenario, setting: Setpoints, seed: int, goal: float) -> SimulatedPlant:

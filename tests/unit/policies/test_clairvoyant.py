@@ -16,7 +16,7 @@ from policies.clairvoyant import (
 )
 from policies.reachable import Reach
 from simulators.plant import Setpoints
-from simulators.scenario import Move
+from simulators.scenario import Move, Scenario
 from tuner.scenario_files import load
 
 SCENARIO = replace(
@@ -79,3 +79,31 @@ def test_on_a_real_story_the_bound_is_before_the_schedule_and_that_before_stayin
     best = earliest(scenario, progress, settings, said).seconds
     stays = earliest(scenario, progress, settings[:1], said).seconds
     assert envelope(progress, settings, said).seconds <= best <= stays
+
+
+def starved_and_oversampled() -> Scenario:
+    """Each engine's limit binds, and every fourth rollout is started in vain."""
+    base = load("steady-noise-24h").scenario
+    knobs = replace(base.setpoints, max_in_flight=240, max_in_flight_per_engine=10, oversampling_ratio=1.3)
+    able = ("max_in_flight", "max_in_flight_per_engine", "oversampling_ratio")
+    return replace(base, setpoints=knobs, move=tuple(Move(knob) for knob in able))
+
+
+def test_all_knobs_that_can_be_turned_are_within_its_reach() -> None:
+    """What a policy may turn and the yardstick may not would make a policy the better clairvoyant."""
+    scenario = starved_and_oversampled()
+    progress = progress_of(scenario, 10 * 256.0, 4)
+    said = analytic_rates(scenario, progress)
+    settings = promising(Reach(scenario), progress, said, 8)
+    best = max(settings, key=lambda s: said(0, s, 0.0))
+    assert best.oversampling_ratio == 1.0
+    assert (best.max_in_flight or 0) > 240
+    assert (best.max_in_flight_per_engine or 0) > 10
+    assert said(0, best, 0.0) > 1.3 * said(0, scenario.setpoints, 0.0)
+
+
+def test_a_ratio_that_gains_nothing_takes_no_other_setting_s_place() -> None:
+    scenario = load("steady-noise-24h").scenario
+    progress = progress_of(scenario, 10 * 256.0, 4)
+    settings = promising(Reach(scenario), progress, analytic_rates(scenario, progress), 8)
+    assert {s.oversampling_ratio for s in settings} == {scenario.setpoints.oversampling_ratio}

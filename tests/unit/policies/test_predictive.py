@@ -6,6 +6,7 @@ import pytest
 
 from policies.control import Capability, Hold, Proposal, View
 from policies.laws.predictive import Predictive
+from policies.options import next_ratios
 from policies.settings import ACTED, knobs_of, merged, with_in_flight
 from simulators.analytic import AnalyticModel
 from simulators.event_state import Job
@@ -83,6 +84,13 @@ def test_a_limit_of_each_engine_goes_up_with_the_limit_of_all() -> None:
     assert then.max_in_flight > 240
     engines = (then.gpus_generator or 0) // (starved.topology.gpus_per_engine or 1)
     assert (then.max_in_flight_per_engine or 0) * engines >= then.max_in_flight
+
+
+@pytest.mark.parametrize(
+    ("now", "near"), [(None, [1.125]), (1.075, [1.0, 1.2]), (2.0, [1.875]), (2.5, [2.375]), (1.25, [1.125, 1.375])]
+)
+def test_oversampling_goes_down_to_none_from_wherever_it_is(now: float | None, near: list[float]) -> None:
+    assert next_ratios(Setpoints(oversampling_ratio=now)) == pytest.approx(near)
 
 
 def test_a_knob_that_is_only_advised_keeps_no_other_from_being_turned() -> None:
