@@ -6,7 +6,7 @@ from functools import cached_property
 
 from policies.objective import Objective, violations
 from policies.options import RATIO_MAX, RATIO_STEP
-from policies.settings import merged, with_in_flight, with_trainer
+from policies.settings import merged, values, with_in_flight, with_trainer
 from simulators.legality import legal_sizes
 from simulators.plant import Setpoints, TrainerResize
 from simulators.scenario import Scenario
@@ -19,6 +19,9 @@ RATIOS = 8
 """Steps of the oversampling ratio either way: all that a law may take."""
 CLIMB_MAX = 200
 """Steps of one climb: more than any lattice is wide."""
+
+TOGETHER = (("gpus_trainer", "gpus_generator"), ("gpus_prefill", "gpus_decode"))
+"""What one knob turns at once: GPUs that leave one go to the other."""
 
 Spot = tuple[int, int, int]
 """(trainer GPUs, prefill GPUs or 0, steps of the limit in flight): a setting by its place on the lattices."""
@@ -92,6 +95,16 @@ class Reach:
         if found.gpus_prefill is not None and min(found.gpus_prefill, found.gpus_decode or 0) < unit:
             return False
         return not violations(Objective(), self.scenario.bounds, found)
+
+
+def half_turned(scenario: Scenario) -> list[str]:
+    """A sentence for each knob of which one part has an actuator and another has none: nobody can turn it."""
+    movable, knobs = {move.knob for move in scenario.move}, values(scenario.setpoints)
+    pairs = [(a, b) for pair in TOGETHER for a, b in (pair, pair[::-1]) if a in movable and b not in movable]
+    found = [f"{a} has a [[move]] and {b} has none, so neither is turned" for a, b in pairs]
+    if "max_in_flight" in movable and "max_in_flight_per_engine" in knobs.keys() - movable:
+        found.append("max_in_flight_per_engine has no [[move]], so more in flight is refused where it binds")
+    return found
 
 
 def climbed(reach: Reach, start: Spot, worth: Callable[[Setpoints], float]) -> tuple[Spot, dict[Spot, float]]:

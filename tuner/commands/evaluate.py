@@ -12,6 +12,7 @@ from types import ModuleType
 
 from pydantic import TypeAdapter, ValidationError
 
+from policies.reachable import half_turned
 from tuner.charter import POLICIES, policy_named
 from tuner.errors import ConfigError
 from tuner.evaluation.pool import all_done
@@ -62,7 +63,8 @@ def run(wish: Wish) -> None:
     began = time.monotonic()
     runs = _all_runs(named, policies, seeds, How(SIZES[tier], wish.record, _folder(wish.journals)))
     runs = sorted(runs, key=lambda r: (r.name, (*policies, ORACLE).index(r.policy), r.seed))
-    note = f"{len(runs)} runs, {time.monotonic() - began:.0f} s{CUT[tier]}."
+    slips = [f" {n.name}: {slip}." for n in named for slip in half_turned(n.scenario)]
+    note = f"{len(runs)} runs, {time.monotonic() - began:.0f} s{CUT[tier]}.{''.join(slips)}"
     told = evaluated({n.name: n.scenario for n in named}, runs, seeds, note)
     if wish.html is not None:
         html_room().write(wish.html, page_room().render_evaluated(told))

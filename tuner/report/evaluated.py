@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from simulators.scenario import Scenario
 from tuner.answers.evaluate import Answer, Demand, as_json
@@ -90,7 +91,7 @@ def render(told: Evaluated, columns: int = 130) -> str:
     for title, demands in ((f"Demands on {told.judged}", told.demands), ("Outside the model's class", told.outside)):
         if demands:
             parts += [title, *table(DEMANDS, [demand_cells(f) for f in demands]), ""]
-    parts += notes(told)
+    parts += [line for note in notes(told) for line in wrap(note, columns)]
     return "\n".join(line[:columns].rstrip() for line in parts) + "\n"
 
 

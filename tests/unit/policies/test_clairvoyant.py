@@ -1,6 +1,7 @@
 """The yardstick finds what a clairvoyant would do, on worlds small enough to know the answer."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +15,10 @@ from policies.clairvoyant import (
     promising,
     statics,
 )
-from policies.reachable import Reach
+from policies.reachable import Reach, half_turned
 from simulators.plant import Setpoints
 from simulators.scenario import Move, Scenario
-from tuner.scenario_files import load
+from tuner.scenario_files import load, shipped
 
 SCENARIO = replace(
     load("steady-noise-24h").scenario,
@@ -107,3 +108,16 @@ def test_a_ratio_that_gains_nothing_takes_no_other_setting_s_place() -> None:
     progress = progress_of(scenario, 10 * 256.0, 4)
     settings = promising(Reach(scenario), progress, analytic_rates(scenario, progress), 8)
     assert {s.oversampling_ratio for s in settings} == {scenario.setpoints.oversampling_ratio}
+
+
+def test_a_knob_of_which_only_one_part_can_be_turned_is_named() -> None:
+    assert half_turned(SCENARIO) == []
+    lone = replace(SCENARIO, move=(Move("gpus_generator"), Move("gpus_prefill"), Move("gpus_decode")))
+    assert half_turned(lone) == ["gpus_generator has a [[move]] and gpus_trainer has none, so neither is turned"]
+    capped = replace(starved_and_oversampled(), move=(Move("max_in_flight"),))
+    assert [told.split()[0] for told in half_turned(capped)] == ["max_in_flight_per_engine"]
+
+
+@pytest.mark.parametrize("path", shipped(), ids=lambda path: path.stem)
+def test_the_shipped_scenarios_have_no_such_knob(path: Path) -> None:
+    assert half_turned(load(str(path)).scenario) == []
