@@ -212,7 +212,7 @@ def _measured(rates: Rates, progress: Progress, setting: Setpoints, ends: Sequen
 def _apart(a: Setpoints, b: Setpoints) -> float:
     """Sum of relative differences of the numbers in which two settings differ; what only one has differs wholly."""
     one, other = values(a), values(b)
-    shared, alone = one.keys() & other.keys(), one.keys() ^ other.keys()
+    shared, alone = [name for name in one if name in other], one.keys() ^ other.keys()
     return len(alone) + float(sum(abs(one[n] - other[n]) / max(1, abs(one[n]) + abs(other[n])) for n in shared))
 
 
