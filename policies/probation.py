@@ -85,9 +85,8 @@ def realised_gain(before: Mapping[str, Level], after: Mapping[str, Level]) -> In
     unit = next((u for u in ("tokens", "rollouts") if u in before and u in after), None)
     if unit is None or before[unit].mean <= TINY:
         return None
-    shared = [
-        name for name in DOUBTS if name in before and name in after
-    ]  # in one order: sums of sets differ by process
+    # In one order: a sum over a set differs from process to process.
+    shared = [name for name in DOUBTS if name in before and name in after]
     doubt = sum(DOUBTS[name] * _shift(before[name], after[name]) for name in shared)
     doubt += UNKNOWN_DRIFT_FRAC if unit == "rollouts" else 0.0
     ratio = after[unit].mean / before[unit].mean * _owed_to_the_filter(before, after)
