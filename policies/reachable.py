@@ -5,18 +5,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from policies.objective import Objective, violations
-from policies.options import RATIO_MAX, RATIO_STEP
+from policies.options import FLIGHT_STEP, FLIGHT_STEPS, RATIO_MAX, RATIO_STEP
 from policies.settings import merged, values, with_in_flight, with_trainer
 from simulators.legality import legal_sizes
 from simulators.plant import Setpoints, TrainerResize
 from simulators.scenario import Scenario
 
-FLIGHT_STEP = 1.25
-"""One step of the limit in flight."""
-FLIGHT_DOWN, FLIGHT_UP = -4, 4
-"""From 0.4 to 2.4 times as many."""
-RATIOS = 8
-"""Steps of the oversampling ratio either way: all that a law may take."""
 CLIMB_MAX = 200
 """Steps of one climb: more than any lattice is wide."""
 
@@ -75,7 +69,8 @@ class Reach:
         if "oversampling_ratio" not in self.movable:
             return ()
         start = self.scenario.setpoints.oversampling_ratio or 1.0
-        near = (start + k * RATIO_STEP for k in range(-RATIOS, RATIOS + 1) if k)
+        most = round((RATIO_MAX - 1.0) / RATIO_STEP)  # all that a law may take, either way
+        near = (start + k * RATIO_STEP for k in range(-most, most + 1) if k)
         return tuple(sorted({ratio for ratio in (1.0, *near) if 1.0 <= ratio <= RATIO_MAX} - {start}))
 
     def around(self, spot: Spot) -> Iterator[Spot]:
@@ -87,7 +82,7 @@ class Reach:
             unit = self.scenario.topology.gpus_per_engine or 1
             near += [(trainer, prefill + unit, steps), (trainer, prefill - unit, steps)]
         if "max_in_flight" in self.movable and self.scenario.setpoints.max_in_flight:
-            near += [(trainer, prefill, k) for k in (steps - 1, steps + 1) if FLIGHT_DOWN <= k <= FLIGHT_UP]
+            near += [(trainer, prefill, k) for k in (steps - 1, steps + 1) if abs(k) <= FLIGHT_STEPS]
         yield from (other for other in near if other != spot and self._legal(other))
 
     def _legal(self, spot: Spot) -> bool:
