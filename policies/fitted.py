@@ -13,7 +13,7 @@ from math import inf
 
 from policies.beliefs import EXPONENT_MEAN, Belief
 from policies.delivered import MISFIT, Doubt, Fitted, delivering
-from policies.following import followed, mean_of, newest
+from policies.following import followed, level, mean_of, newest
 from policies.readings import ROWS_MIN, kept_rows, of_one_setting
 from policies.settings import missing_of, without
 from policies.sides import hinged, with_engine_factor, with_trainer_factor
@@ -23,7 +23,7 @@ from simulators.event_state import Job
 from simulators.plant import Observation, Setpoints
 from simulators.signals import TINY
 from simulators.snapshot import Row
-from simulators.stations import Stations, StepTime, SyncMode
+from simulators.stations import Sandboxes, Stations, StepTime, SyncMode
 from simulators.workload import Lengths, SolveRates, Workload
 
 ROWS = 64
@@ -32,6 +32,8 @@ RECENT = 16
 """Of what may be 0 and is not followed, the mean of so many."""
 STATED, MISSTATED = 0.2, 1.0
 """Standard deviation of the logarithm of a stated speed that nobody has measured; of one that deliveries refute."""
+FULL = 0.8
+"""From this share of its limit on starts may wait in a fleet of sandboxes: bursts, and what is measured is a mean."""
 WORKING_MIN = 0.1
 """The least share of its time in which an engine decodes."""
 
@@ -48,11 +50,11 @@ def fit(job: Job, seen: Observation) -> Fitted | None:
         return None
     now = without(merged_known(job.setpoints, seen.in_force), missing_of(seen.in_force, seen.inventory))
     job = replace(job, setpoints=now, stations=plain(job.stations, job.setpoints.gpus_trainer))
+    job = replace(job, stations=_surroundings(job, at_work))
     if len(steps) >= ROWS_MIN:  # what is trained first is what was finished first: short
         job = replace(job, workload=_workload(job, rows if len(rows) >= ROWS_MIN else steps))
     job, trainer = _trainer(job, rows)
     job, engine = _engine(job, at_work)
-    job = replace(job, stations=_surroundings(job, at_work[-RECENT:]))
     measured = (engine, trainer)
     for stated in (STATED, MISSTATED):
         engine_error, trainer_error = (stated**2 if side is None else side.variance for side in measured)
@@ -101,9 +103,10 @@ def _workload(job: Job, rows: Sequence[Row]) -> Workload:
     elif rest is not None and work.tool_tokens is not None and tools > TINY:
         answer = max(1.0, (rest - clipped_mean(work.prompt)) / tools)
         work = replace(work, tool_tokens=with_clipped_mean(work.tool_tokens, answer))
-    outside = mean_of(rows[-RECENT:], "non_generation_mean_s")
+    outside = level(rows, "non_generation_mean_s")
     if outside is not None and work.tool is not None and tools > TINY:
-        work = replace(work, tool=replace(work.tool, mean_s=outside / tools))
+        start_s = 0.0 if job.stations.sandboxes is None else job.stations.sandboxes.start_s
+        work = replace(work, tool=replace(work.tool, mean_s=max(0.0, outside - start_s) / tools))
     return replace(work, solve=_solve(job, work.solve, rows))
 
 
@@ -211,15 +214,26 @@ def _slowness(stations: Stations, row: Row) -> float | None:
 def _surroundings(job: Job, rows: Sequence[Row]) -> Stations:
     """Weight sync and sandboxes as measured; a sync that no step logs is none."""
     stations, interval = job.stations, job.setpoints.sync_interval or 1
-    sync_s = mean_of(rows, "weight_sync_s")
+    sync_s = mean_of(rows[-RECENT:], "weight_sync_s")
     if sync_s is not None or any("step_s" in row.values for row in rows):
         stations = replace(stations, sync=replace(stations.sync, seconds=(sync_s or 0.0) * interval))
     fleet = stations.sandboxes
     if fleet is None:
         return stations
-    quota, failed = rows[-1].values.get("sandbox_quota"), mean_of(rows, "sandbox_fail_frac")
+    quota, failed = rows[-1].values.get("sandbox_quota"), mean_of(rows[-RECENT:], "sandbox_fail_frac")
     if quota is not None:
         fleet = replace(fleet, live_limit=round(quota))
+    start_s = level(rows, "sandbox_start_s")
+    if start_s is not None and not _at_limit(fleet, rows[-1]):
+        fleet = replace(fleet, start_s=start_s)
     if failed is not None:
         fleet = replace(fleet, failure_frac=min(failed, fleet.failure_frac))
     return replace(stations, sandboxes=fleet)
+
+
+def _at_limit(fleet: Sandboxes, row: Row) -> bool:
+    """Whether a start may wait for its turn: then what is measured is that wait, which the model makes by itself."""
+    if fleet.starts_per_s_limit is not None:
+        return True
+    held = row.values.get("sandbox_active", 0.0) + row.values.get("sandbox_pending", 0.0)
+    return fleet.live_limit is not None and held > FULL * fleet.live_limit

@@ -161,6 +161,12 @@ def newest(rows: Sequence[Row], name: str) -> float | None:
     return None if belief is None else belief.rate
 
 
+def level(rows: Sequence[Row], name: str) -> float | None:
+    """The same of what may be 0: 0 where all of it is."""
+    found = newest(rows, name)
+    return 0.0 if found is None and any(name in row.values for row in rows) else found
+
+
 def mean_of(rows: Sequence[Row], name: str) -> float | None:
     """For what may be 0: the plain mean."""
     known = [row.values[name] for row in rows if name in row.values]

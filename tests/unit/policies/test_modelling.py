@@ -9,7 +9,7 @@ from policies.modelling import NominalModeller
 from simulators.analytic import AnalyticModel
 from simulators.pipeline import SimulatedPlant
 from simulators.plant import Observation, Setpoints
-from simulators.scenario import Horizon, job_at
+from simulators.scenario import Horizon, Scenario, job_at
 from simulators.snapshot import Snapshot
 from tuner.scenario_files import load
 
@@ -56,6 +56,42 @@ def test_the_pause_of_a_weight_sync_is_not_taken_for_slow_engines(sync_s: float)
     assert fitted is not None
     slower = fitted.job.stations.engine.step.per_context_token_s / stated.stations.engine.step.per_context_token_s
     assert slower == pytest.approx(1.0, abs=0.025)
+
+
+def outside_of(scenario: Scenario, seen: Observation) -> tuple[float, float]:
+    """Seconds of one tool call and of one sandbox's start, as fitted."""
+    fitted = fit(job_at(scenario, 0, 0.0), seen)
+    assert fitted is not None
+    tool, fleet = fitted.job.workload.tool, fitted.job.stations.sandboxes
+    assert tool is not None
+    assert fleet is not None
+    return tool.mean_s, fleet.start_s
+
+
+def test_a_slow_hour_of_tools_and_starts_is_known_after_a_few_steps() -> None:
+    """Tools of 4 s and starts of 12 s take eight times as long from 2 h on; a mean of 16 steps would say half of it."""
+    scenario = replace(load("slow-sandbox-hour").scenario, horizon=Horizon(seconds=7200 + 1500))
+    plant = SimulatedPlant(scenario, seed=3)
+    plant.advance()
+    tool_s, start_s = outside_of(scenario, plant.observe(plant.now_s))
+    assert tool_s == pytest.approx(32.0, rel=0.1)
+    assert start_s == pytest.approx(96.0, rel=0.1)
+
+
+def test_a_start_that_waits_for_its_turn_is_no_slow_start() -> None:
+    """The wait for one of few sandboxes is made by the model itself; measured, it would be there twice."""
+    scenario = load("slow-sandbox-hour").scenario
+    assert scenario.stations.sandboxes is not None
+    few = replace(scenario.stations.sandboxes, live_limit=600)
+    stations = replace(scenario.stations, sandboxes=few)
+    scenario = replace(scenario, stations=stations, event=(), horizon=Horizon(steps=30))
+    plant = SimulatedPlant(scenario, seed=3)
+    plant.advance()
+    seen = plant.observe(plant.now_s)
+    assert seen.snapshot.rows[-1].values["sandbox_start_s"] > 2.0 * few.start_s
+    tool_s, start_s = outside_of(scenario, seen)
+    assert tool_s == pytest.approx(4.0, rel=0.1)
+    assert start_s == few.start_s
 
 
 def test_its_draws_scatter_repeat_and_hold_another_structure() -> None:
