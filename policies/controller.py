@@ -142,7 +142,7 @@ def _proposed(rules: Rules, state: State, view: View, blanked: str, seen: Observ
     )
     if verdict is not None and not verdict.passed:
         hold = held(state, view.now_s, HoldCode.GATE, verdict.reason)
-        state = replace(state, wanted=refused(state.wanted, case.changes))
+        state = replace(state, wanted=refused(state.wanted, case.changes, begins=view.begins))
         return state, replace(hold, proposed=answer.changes, trail=trail, verdict=verdict)
     return _by_mode(rules, state, view, decision, approved)
 

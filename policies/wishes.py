@@ -8,7 +8,8 @@ from policies.state import Wanted
 from simulators.plant import Setpoints
 
 REFUSED_TICKS = 4
-"""A wish that the models refused is asked of them again after so many ticks more than a fresh one takes."""
+"""A wish that the models refused is asked of them again after so many ticks more than a fresh one takes: they would say
+the same of the same job."""
 
 
 def wanted(before: Wanted | None, in_force: Setpoints, changes: Setpoints) -> Wanted | None:
@@ -24,6 +25,9 @@ def wanted(before: Wanted | None, in_force: Setpoints, changes: Setpoints) -> Wa
     return replace(before, ticks=ticks + 1)
 
 
-def refused(wish: Wanted | None, changes: Setpoints) -> Wanted | None:
-    """The wish, of which the models refused `changes`."""
-    return None if wish is None else replace(wish, ticks=-REFUSED_TICKS, refused=changes)
+def refused(wish: Wanted | None, changes: Setpoints, *, begins: bool = False) -> Wanted | None:
+    """The wish, of which the models refused `changes`.
+
+    While a job begins each tick knows more of its engines than the last one: it is asked again as a fresh one.
+    """
+    return None if wish is None else replace(wish, ticks=0 if begins else -REFUSED_TICKS, refused=changes)

@@ -24,6 +24,8 @@ class Limits:
     """Ticks in a row that must want a move which relieves a starving trainer."""
     confirm_shrink: int = 6
     """The same for all other moves: quick to relieve, slow to shrink."""
+    confirm_first: int = 1
+    """The same before the job's first step has ended."""
     payback_ratio: float = 2.0
     """A gain must be worth this many times its cost within the horizon."""
     trusted_moves: int = 1
@@ -46,6 +48,7 @@ class Limits:
             "deadband_frac": 0.0,
             "confirm_starved": 1,
             "confirm_shrink": self.confirm_starved,
+            "confirm_first": 1,
             "payback_ratio": 1.0,
             "trusted_moves": 0,
             "reversal_settles": 0.0,

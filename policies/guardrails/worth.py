@@ -24,11 +24,12 @@ def worthwhile(case: Case) -> Ruling:
 def confirmed(case: Case) -> Ruling:
     """Several ticks in a row want the same: few to relieve a starving trainer, many for all else.
 
-    Few too before the job's first step has ended: each tick sees the same job again, and has more in flight to lose.
+    One before the job's first step has ended: each tick sees the same job again, and has more in flight to lose.
     """
     relieves = SPLIT in case.knobs and direction(case.view.in_force, case.changes, SPLIT) is Direction.DOWN
-    soon = relieves or case.view.begins
-    needed = case.limits.confirm_starved if soon else case.limits.confirm_shrink
+    needed = case.limits.confirm_starved if relieves else case.limits.confirm_shrink
+    if case.view.begins:
+        needed = case.limits.confirm_first
     if case.agreed >= needed:
         return OK
     if case.agreed < 1:

@@ -84,6 +84,8 @@ class GuardrailsSection(Section):
     """Ticks in a row that must want a move which relieves a starving trainer; 2 where absent."""
     confirm_shrink: Annotated[int, BeforeValidator(not_bool), Field(ge=1)] | None = Field(default=None, examples=[6])
     """The same for all other moves; 6 where absent, at least confirm_starved."""
+    confirm_first: Annotated[int, BeforeValidator(not_bool), Field(ge=1)] | None = Field(default=None, examples=[1])
+    """The same before the job's first step has ended; 1 where absent."""
     payback_ratio: Ratio | None = Field(default=None, examples=[2.0])
     """A gain must be worth this many times its cost within the horizon; 2 where absent."""
     trusted_moves: Times | None = Field(default=None, examples=[1])

@@ -138,7 +138,7 @@ def test_a_long_way_is_narrowed_to_one_step() -> None:
 def test_before_the_first_step_there_is_nothing_to_be_compared_with_and_nothing_to_wait_for() -> None:
     at_work, fresh = replace(with_signals(tpot_s=0.02), rows=()), Inventory(steps_done=0)
     wish = {"changes": with_trainer(START, TOPOLOGY, 48), "snapshot": at_work}
-    whole, ruling, _ = guarded(case(**wish, inventory=fresh, agreed=2))
+    whole, ruling, _ = guarded(case(**wish, inventory=fresh, agreed=1))
     assert ruling.code is None
     assert whole.changes.gpus_trainer == 48
 
