@@ -64,7 +64,7 @@ class Predictive:
     """A gain below this is not worth the trouble of a move."""
     payback_ratio: float = within(2.0, 1.0, 5.0)
     """How often a gain must pay for its cost within the horizon."""
-    misfit_frac: float = within(0.02, 0.005, 0.15)
+    misfit_frac: float = within(0.01, 0.005, 0.15)
     """What a model's ratio of the two rates is off by at another setting, beside the doubt of what it was fitted to."""
     review_s: float = within(300.0, 10.0, 3600.0)
     """Seconds between two reviews while nothing is wanted; a few steps."""

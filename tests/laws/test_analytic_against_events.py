@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import log1p
 
 import pytest
 
 from benchmarks.agreement import Pair, compared, compared_job, quantile, table
+from policies.laws.predictive import Predictive
 from simulators.analytic import AnalyticModel
 from simulators.event_model import EventModel
 from simulators.plant import Mode
@@ -47,6 +49,30 @@ def test_three_hundred_random_jobs_with_oversampling_sandboxes_and_pools_of_thei
     found = [pair for seed in range(FRESH, FRESH + 300) if (pair := compared(seed, 400_000, extras=True)) is not None]
     assert any(pair.job.stations.prefill for pair in found)
     held(found, WEAK_SHARE_WITH_EXTRAS)
+
+
+@pytest.mark.slow
+def test_between_two_splits_of_one_job_the_models_differ_by_less_than_the_law_allows() -> None:
+    """What `predictive` takes for a model's misfit at another setting than the one in force."""
+    jobs = (configuration(seed, extras=False) for seed in range(2 * FRESH, 2 * FRESH + 80))
+    found = [(compared_job(job, 100_000), compared_job(shifted(job), 100_000)) for job in jobs if can_shift(job)]
+    strong = [(a, b) for a, b in found if a is not None and b is not None and not a.weak and not b.weak]
+    assert len(strong) > 30
+    assert quantile([abs(log1p(b.error) - log1p(a.error)) for a, b in strong], 0.9) <= Predictive().misfit_frac
+
+
+def can_shift(job: Configuration) -> bool:
+    knobs, unit = job.setpoints, job.topology.gpus_per_engine or 1
+    return job.topology.mode is Mode.OVERLAPPED and (knobs.gpus_generator or 0) >= 2 * unit
+
+
+def shifted(job: Configuration) -> Configuration:
+    """The same job with one engine's GPUs on the trainer's side."""
+    knobs, unit = job.setpoints, job.topology.gpus_per_engine or 1
+    trainer, generator = (knobs.gpus_trainer or 0) + unit, (knobs.gpus_generator or 0) - unit
+    engines = None if knobs.engines is None else knobs.engines - 1
+    split = replace(knobs, gpus_trainer=trainer, gpus_generator=generator, engines=engines)
+    return replace(job, setpoints=split)
 
 
 def test_a_few_random_jobs() -> None:
