@@ -31,7 +31,7 @@ class Size:
     schedules: int = 3
 
 
-QUICK = Size(steps_max=150, seconds_max=14400.0, blocks=20, settings=10, corrections=4, schedules=2)
+QUICK = Size(steps_max=200, seconds_max=14400.0, blocks=20, settings=10, corrections=4, schedules=2)
 """Minutes: every scenario's beginning."""
 USUAL = Size(steps_max=300, seconds_max=28800.0, settings=16, corrections=6)
 FULL = Size(blocks=60, corrections=24)
