@@ -223,8 +223,8 @@ def _surroundings(job: Job, rows: Sequence[Row]) -> Stations:
     quota, failed = rows[-1].values.get("sandbox_quota"), mean_of(rows[-RECENT:], "sandbox_fail_frac")
     if quota is not None:
         fleet = replace(fleet, live_limit=round(quota))
-    start_s = level(rows, "sandbox_start_s")
-    if start_s is not None and not _at_limit(fleet, rows[-1]):
+    start_s = level([row for row in rows if not _at_limit(fleet, row)], "sandbox_start_s")
+    if start_s is not None:
         fleet = replace(fleet, start_s=start_s)
     if failed is not None:
         fleet = replace(fleet, failure_frac=min(failed, fleet.failure_frac))
@@ -232,8 +232,9 @@ def _surroundings(job: Job, rows: Sequence[Row]) -> Stations:
 
 
 def _at_limit(fleet: Sandboxes, row: Row) -> bool:
-    """Whether a start may wait for its turn: then what is measured is that wait, which the model makes by itself."""
+    """Whether a start may have waited for its turn: what was measured is that wait then, which the model makes."""
     if fleet.starts_per_s_limit is not None:
         return True
     held = row.values.get("sandbox_active", 0.0) + row.values.get("sandbox_pending", 0.0)
-    return fleet.live_limit is not None and held > FULL * fleet.live_limit
+    quota = row.values.get("sandbox_quota", fleet.live_limit)
+    return quota is not None and held > FULL * quota

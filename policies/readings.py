@@ -12,6 +12,8 @@ from simulators.plant import Mode, Observation, Setpoints, Topology
 from simulators.signals import TINY
 from simulators.snapshot import Row, Snapshot
 
+ENVIRONMENT = ("engines", "sandbox_quota")
+"""What a step ran on: steps on anything else say nothing of how fast the job is now."""
 ROWS_MIN = 4
 """Fewer steps have no level: their noise is not known."""
 NOISE_VARIANCE = 0.01
@@ -86,13 +88,14 @@ def _joined(rows: list[Row]) -> list[Row]:
 
 
 def of_one_setting(snapshot: Snapshot) -> list[Row]:
-    """The newest steps that ran on the same number of engines: neither a move nor a lost node among them.
+    """The newest steps that ran on the same number of engines and under the same quota of sandboxes: no move, no lost
+    node and no change of the provider's mind among them.
 
     Steps from before the first scrape in view are of an unknown number, and left in.
     """
     rows = with_engines(kept_rows(snapshot), snapshot.engine_rows)
-    last = rows[-1].values.get("engines") if rows else None
-    different = [i for i, row in enumerate(rows) if row.values.get("engines", last) != last]
+    now = {name: row.values[name] for row in rows for name in ENVIRONMENT if name in row.values}
+    different = [i for i, row in enumerate(rows) if any(row.values.get(n, v) != v for n, v in now.items())]
     return rows[different[-1] + 1 :] if different else rows
 
 

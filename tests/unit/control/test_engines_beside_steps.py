@@ -53,6 +53,14 @@ def test_steps_before_and_in_a_move_do_not_speak_for_the_setting_after_it() -> N
     assert [row.step for row in kept] == [6, 7, 8, 9, 10]
 
 
+def test_steps_under_another_quota_of_sandboxes_do_not_speak_for_this_one() -> None:
+    quotas = (700.0, 700.0, 2400.0, 700.0, 2400.0, 2400.0)
+    kept = of_one_setting(Snapshot({}, rows=tuple(step(i + 1, sandbox_quota=q) for i, q in enumerate(quotas))))
+    assert [row.step for row in kept] == [5, 6]
+    unsaid = Snapshot({}, rows=(step(1), step(2, sandbox_quota=700.0), step(3)))
+    assert len(of_one_setting(unsaid)) == 3
+
+
 def test_steps_from_before_the_first_scrape_in_view_still_speak() -> None:
     """Scrapes are kept for a quarter of an hour or so: of long steps that is two or three."""
     scrapes = [scrape(15.0 * i, engines=2.0) for i in range(60, 81)]
