@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import fmean, median, stdev
 
 from simulators.scenario import Scenario
-from tuner.evaluation.tasks import NOTHING, ORACLE, Run
+from tuner.evaluation.tasks import NOTHING, ORACLE, Judged, Run
 
 WORTH_FRAC = 0.05
 """Where the yardstick gains as much over doing nothing, there is something to capture."""
@@ -167,8 +167,8 @@ def _reversals(run: Run) -> int:
 # ---- demands ----
 
 
-def figures_of(rows: Sequence[Row], policy: str) -> list[Figure]:
-    """The demands on one policy over these rows; a figure without a scenario to judge by is unknown."""
+def figures_of(rows: Sequence[Row], policy: str, gains: Sequence[Judged]) -> list[Figure]:
+    """The demands on one policy over these rows and its judged moves; what nothing can be judged by is unknown."""
     own = [row for row in rows if row.policy == policy]
     worth = [row for row in own if row.captured is not None]
     idle = [row for row in own if row.oracle_gain_frac < NOTHING_FRAC]
@@ -177,7 +177,8 @@ def figures_of(rows: Sequence[Row], policy: str) -> list[Figure]:
     held = sum((row.coverage or 0.0) * row.forecasts for row in own)
     judged = sum(row.judged for row in own)
     held_gains = sum((row.gains_held or 0.0) * row.judged for row in own)
-    widths = [row.width for row in own if row.width is not None]
+    mean_gain = fmean(gain.mean for gain in gains) if gains else 0.0
+    width = median(gain.high - gain.low for gain in gains) / mean_gain if mean_gain > 0.0 else None
     rivals = {row.scenario: row for row in own}
     return [
         _figure("T_oracle / T_policy, median", own, lambda r: r.ratio, 0.96, 0.985),
@@ -193,7 +194,7 @@ def figures_of(rows: Sequence[Row], policy: str) -> list[Figure]:
         Figure("80 % intervals of the rate: coverage, at least", held / forecasts if forecasts else None, 0.72, 0.77),
         Figure("the same, at most", held / forecasts if forecasts else None, 0.88, 0.83, at_least=False),
         Figure("80 % intervals of a gain: coverage", held_gains / judged if judged else None, 0.72, 0.77),
-        Figure("width of a gain's interval / its gain", median(widths) if widths else None, 1.0, 0.6, False, False),
+        Figure("width of a gain's interval, median / mean gain", width, 1.0, 0.6, False, False),
     ]
 
 

@@ -45,10 +45,16 @@ def evaluated(scenarios: Mapping[str, Scenario], runs: Sequence[Run], seeds: int
     rows = tuple(rows_of(scenarios, runs))
     policies = tuple(dict.fromkeys(run.policy for run in runs if run.policy != ORACLE))
     judged = "predictive" if "predictive" in policies else policies[-1]
-    inside, outside = ([r for r in rows if r.outside_class is where] for where in (False, True))
-    demands = tuple(figures_of(inside, judged)) if inside else ()
-    apart = tuple(figures_of(outside, judged)) if outside else ()
-    return Evaluated(tuple(runs), rows, policies, judged, demands, apart, seeds, note)
+    inside, outside = (_demanded(rows, runs, judged, where) for where in (False, True))
+    return Evaluated(tuple(runs), rows, policies, judged, inside, outside, seeds, note)
+
+
+def _demanded(rows: Sequence[Row], runs: Sequence[Run], judged: str, outside: bool) -> tuple[Figure, ...]:
+    """The demands on these plants apart; none where there is no such plant."""
+    own = [row for row in rows if row.outside_class is outside]
+    names = {row.scenario for row in own}
+    gains = [gain for run in runs if run.policy == judged and run.name in names for gain in run.gains]
+    return tuple(figures_of(own, judged, gains)) if own else ()
 
 
 def to_json(told: Evaluated) -> str:
