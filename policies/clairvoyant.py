@@ -20,7 +20,7 @@ from math import inf
 from typing import Any
 
 from policies.objective import Constraint, Objective, violations
-from policies.reachable import Reach, climbed
+from policies.reachable import Reach, climbed, in_one_change
 from policies.settings import GPUS_OF, values
 from simulators.analytic import AnalyticModel
 from simulators.analytic.solving import usable_share
@@ -224,6 +224,8 @@ def move_s(scenario: Scenario, now: Setpoints, then: Setpoints, rate: Callable[[
 
     # hot, 120 s, X between 1.8 and X after 2.0 -> 12 s | restart 400 s and 120 s -> 520 s and what was in flight
     """
+    if not in_one_change(now, then):
+        return inf
     changed = {name for name, value in values(then).items() if values(now).get(name) != value}
     moves = [move for move in scenario.move if move.knob in changed]
     if not moves:
@@ -293,8 +295,9 @@ def _best_way(
 
 
 def statics(progress: Progress, settings: Sequence[Setpoints], rates: Rates, most: int) -> list[Setpoints]:
-    """The settings that are through first when one stays at them from the start."""
-    return sorted(settings, key=lambda setting: _static_s(progress, setting, rates))[:most]
+    """Of the settings that one change leads to from the first, those that are through first when one stays there."""
+    near = [setting for setting in settings if in_one_change(settings[0], setting)]
+    return sorted(near, key=lambda setting: _static_s(progress, setting, rates))[:most]
 
 
 def _static_s(progress: Progress, setting: Setpoints, rates: Rates) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import log
 
 from policies.objective import Objective, violations
 from policies.options import FLIGHT_STEP, FLIGHT_STEPS, RATIO_MAX, RATIO_STEP
@@ -13,6 +14,8 @@ from simulators.scenario import Scenario
 
 CLIMB_MAX = 200
 """Steps of one climb: more than any lattice is wide."""
+FLIGHT_MOVES = 2
+"""Changes of the limit in flight, one after another, that lead to where a law may end."""
 
 TOGETHER = (("gpus_trainer", "gpus_generator"), ("gpus_prefill", "gpus_decode"))
 """What one knob turns at once: GPUs that leave one go to the other."""
@@ -82,7 +85,7 @@ class Reach:
             unit = self.scenario.topology.gpus_per_engine or 1
             near += [(trainer, prefill + unit, steps), (trainer, prefill - unit, steps)]
         if "max_in_flight" in self.movable and self.scenario.setpoints.max_in_flight:
-            near += [(trainer, prefill, k) for k in (steps - 1, steps + 1) if abs(k) <= FLIGHT_STEPS]
+            near += [(trainer, prefill, k) for k in (steps - 1, steps + 1) if abs(k) <= FLIGHT_MOVES * FLIGHT_STEPS]
         yield from (other for other in near if other != spot and self._legal(other))
 
     def _legal(self, spot: Spot) -> bool:
@@ -90,6 +93,14 @@ class Reach:
         if found.gpus_prefill is not None and min(found.gpus_prefill, found.gpus_decode or 0) < unit:
             return False
         return not violations(Objective(), self.scenario.bounds, found)
+
+
+def in_one_change(now: Setpoints, then: Setpoints) -> bool:
+    """A change of the limit in flight goes FLIGHT_STEPS at most, a law's like a clairvoyant's."""
+    before, after = now.max_in_flight, then.max_in_flight
+    if not before or not after:
+        return True
+    return abs(log(after / before)) < (FLIGHT_STEPS + 0.5) * log(FLIGHT_STEP)
 
 
 def half_turned(scenario: Scenario) -> list[str]:

@@ -15,7 +15,8 @@ from policies.clairvoyant import (
     promising,
     statics,
 )
-from policies.reachable import Reach, half_turned
+from policies.options import FLIGHT_STEPS
+from policies.reachable import FLIGHT_MOVES, Reach, climbed, half_turned
 from simulators.plant import Setpoints
 from simulators.scenario import Move, Scenario
 from tuner.scenario_files import load, shipped
@@ -52,6 +53,21 @@ def test_it_stays_when_it_does_not() -> None:
 def test_free_moves_are_the_bound() -> None:
     assert envelope(PROGRESS, (RIGHT, LEFT), rates).seconds == pytest.approx(100.0)
     assert statics(PROGRESS, (RIGHT, LEFT), rates, 1)[0] in (LEFT, RIGHT)
+
+
+def test_in_flight_goes_as_far_in_one_change_as_a_law_may_turn_it_and_further_in_two() -> None:
+    limits = (100, 244, 400)  # 1.25 to the fourth is 2.44
+    start, near, far = (replace(LEFT, max_in_flight=n) for n in limits)
+    scenario = replace(SCENARIO, setpoints=start, move=(Move("max_in_flight"),))
+
+    def said(block: int, setting: Setpoints, at_s: float) -> float:
+        return (setting.max_in_flight or 0) / 100.0
+
+    assert earliest(scenario, PROGRESS, (start, near, far), said).settings == (near, far)
+    assert statics(PROGRESS, (start, near, far), said, 3) == [near, start]
+    reach = Reach(scenario)
+    _, looked_at = climbed(reach, reach.start, lambda setting: float(setting.max_in_flight or 0))
+    assert max(spot[2] for spot in looked_at) == FLIGHT_MOVES * FLIGHT_STEPS
 
 
 def test_rates_are_corrected_by_what_a_run_took() -> None:
