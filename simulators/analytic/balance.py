@@ -79,7 +79,7 @@ def _balance(case: Case) -> Balance:
     if case.layout.serial and not (case.partial and case.oversampled):
         return _serial(case, full, train)
     if plug in (Plug.WIP_CAP, Plug.PER_SYNC):
-        found = capped(case, train, max(floor, free), full)
+        found = capped(case, train, (floor, free), full)
         return Balance(case, found.period_s, train, full, found.supply, found.binds)
     if plug is Plug.DISCARD_STALE and free > floor:
         return Balance(case, _discarding(case, full, train), train, full, full)

@@ -79,8 +79,13 @@ class _Cap:
     full_per_s: float
     most: float
     """Rollouts that may be in flight."""
-    shortest_s: float
-    """No period is shorter: the trainer's, or the free generator's."""
+    trainer_s: float
+    """No period is shorter; nor than the free generator's, with all of these in flight."""
+    free_s: float
+
+    def shortest_s(self, made: Generation) -> float:
+        """Engines that make more with fewer in flight, since caches hold them, may do it sooner than the free ones."""
+        return max(self.trainer_s, self.free_s * min(1.0, self.full_per_s / max(1e-300, made.rollouts_per_s)))
 
     def look(self, at: float, scale: float) -> _Look:
         """The engines as they are at that period, if their seconds were so many of the supply's."""
@@ -93,7 +98,7 @@ class _Cap:
         scale = made.rollout_s / self.supply.made.rollout_s
         release = _spread(self.release.faster(scale), (rollouts, self.most, self.full_per_s * scale), rollout, units)
         period = units * scale
-        gaps: tuple[float, ...] = (self._excess(release, units), math.log(self.shortest_s / period))
+        gaps: tuple[float, ...] = (self._excess(release, units), math.log(self.shortest_s(made) / period))
         if drained_in_batches(case):
             gaps = (*gaps, math.log(self._drained(release, period, scale) / period))
         return _Look(at, made, period, scale, gaps)
@@ -125,9 +130,10 @@ class _Cap:
     def start(self) -> tuple[float, float]:
         """(logarithm of a period, scale) near the solution: the engines with all that may be started."""
         started = self.release.limit_groups * self.case.layout.members
-        scale = generate(self.case, min(self.most, started), Stops()).rollout_s / self.supply.made.rollout_s
+        made = generate(self.case, min(self.most, started), Stops())
+        scale = made.rollout_s / self.supply.made.rollout_s
         guess = first_guess_s(self.group, self.release.faster(scale))
-        return math.log(max(self.shortest_s / scale, guess)), scale
+        return math.log(max(self.shortest_s(made) / scale, guess)), scale
 
     def solve(self, start: tuple[float, float]) -> _Look:
         """Where the longest of the periods that hold it up is the period itself.
@@ -154,7 +160,7 @@ class _Cap:
         """Of a period that is longer than both sides': whether the cap does it, or the drains alone."""
         if not drained_in_batches(self.case):
             return True
-        shortest = self.look(math.log(self.shortest_s * BINDS / look.scale), look.scale)
+        shortest = self.look(math.log(self.shortest_s(look.made) * BINDS / look.scale), look.scale)
         return shortest.gaps[0] > 0.0
 
 
@@ -175,15 +181,18 @@ def _room(case: Case) -> float:
     return math.inf if case.rollout.tool.mean > 0.0 else float(case.layout.engines * case.layout.slots)
 
 
-def capped(case: Case, train: float, shortest: float, full: Supply) -> Capped:
-    """Period and rollouts in flight settle together; then once more with the shapes that belong to them."""
+def capped(case: Case, train: float, sides: tuple[float, float], full: Supply) -> Capped:
+    """Period and rollouts in flight settle together; then once more with the shapes that belong to them.
+
+    `sides` are the shortest periods of both: the trainer's with its waits, the free generator's.
+    """
     release = _release(case, train)
     steps = release.batch_groups / case.layout.batch_groups
     most = min(float(case.layout.in_flight), case.active_limit, _room(case))
     if full.made.in_flight > most:
-        stops = stops_of(case, lost_s(case, full.made, full.kept.rollout, shortest), shortest)
+        stops = stops_of(case, lost_s(case, full.made, full.kept.rollout, max(sides)), max(sides))
         full = supply_of(case, generate(case, most, stops))
-    rates = (full.made.rollouts_per_s, most, shortest * steps)
+    rates = (full.made.rollouts_per_s, most, sides[0] * steps, sides[1] * steps)
     supply = supply_of(case, full.made, math.inf) if in_rounds(case) else full
     cap = _cap(case, release, supply, rates)
     look = cap.solve(cap.start())
@@ -192,12 +201,13 @@ def capped(case: Case, train: float, shortest: float, full: Supply) -> Capped:
         cap = _cap(case, release, supply, rates)
         look = cap.solve((math.log(look.period_s), 1.0))
         supply = supply_of(case, look.made, math.inf)
-    longer = look.period_s > shortest * steps * BINDS
-    return Capped(look.period_s / steps if longer else shortest, supply, longer and cap.binds(look))
+    shortest = cap.shortest_s(look.made)
+    longer = look.period_s > shortest * BINDS
+    return Capped((look.period_s if longer else shortest) / steps, supply, longer and cap.binds(look))
 
 
-def _cap(case: Case, release: Release, supply: Supply, rates: tuple[float, float, float]) -> _Cap:
-    """Of (rollouts per second, in flight at most, shortest period)."""
+def _cap(case: Case, release: Release, supply: Supply, rates: tuple[float, float, float, float]) -> _Cap:
+    """Of (rollouts per second, in flight at most, the trainer's shortest period, the free generator's)."""
     last = supply.kept.group.quantile(1.0 - LAST_OF_BATCH / release.batch_groups)
     return _Cap(case, release, supply, _slot_time(case, supply), last, *rates)
 

@@ -5,8 +5,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from simulators.analytic.alternating import alternating
 from simulators.analytic.case import Case
 from simulators.analytic.engine import Demand, Flow, Server, Stops, flow, iteration_s
+from simulators.analytic.outgrowing import loop_of, outgrows
 from simulators.analytic.prefill import prefill_pause_s
 from simulators.queueing.order_statistics import Mixture
 from simulators.stations import Engine, StepTime
@@ -17,6 +19,9 @@ CLOSE = 5e-4
 """Of the whole range: so near to its own argument a falling line is met."""
 HIT_CLOSE = 0.02
 """The same for the share of paused context that the prefix cache holds."""
+
+HIT_ALL = 0.99
+"""With fewer hits than these the closed form for a cache that holds all is never the lower one, and is not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +153,41 @@ def _met(falling: Callable[[float], float], high: float, close: float) -> float:
 def _cached(case: Case, in_flight: float, stops: Stops) -> Generation:
     """With the prefix cache as full as it is: what it holds follows from who is paused, and who is paused from it.
 
-    A cache that holds less has more prefilled again, so fewer are resident and it holds more.
+    A cache that holds less has more prefilled again, so fewer are resident and it holds more. Behind a prefill pool
+    the two do not settle, and are followed (alternating.py); evictions only cost.
     """
+    if case.stations.prefill is not None:
+        evicting = _alternating(case, in_flight, stops) if outgrows(case, in_flight) else None
+        if evicting is not None and evicting.hit_frac < HIT_ALL:
+            return evicting
+        made = _generate(case, in_flight, stops, 1.0 if case.stations.engine.prefix_cache else 0.0)
+        return made if evicting is None or made.rollouts_per_s < evicting.rollouts_per_s else evicting
     whole = 1.0 if case.stations.engine.prefix_cache else 0.0
     made = _generate(case, in_flight, stops, whole)
     if case.stations.engine.kv_tokens is None or case.rollout.turns_mean <= 1.0 or _room(case, made) >= whole:
         return made
     hits = _met(lambda held: _room(case, _generate(case, in_flight, stops, held)), whole, HIT_CLOSE)
     return _generate(case, in_flight, stops, hits)
+
+
+def _alternating(case: Case, in_flight: float, stops: Stops) -> Generation:
+    each = speeds(case.stations.engine, case.layout.engines)
+    speed = sum(speed * count for speed, count in each) / case.layout.engines
+    found = alternating(loop_of(case, step_of(case), speed), in_flight, stops)
+    turns, rollout = found.turns_per_s, case.rollout
+    finished = turns / rollout.turns_mean / case.work
+    return Generation(
+        rollouts_per_s=finished,
+        in_flight=in_flight,
+        residents=found.residents,
+        paused=found.paused,
+        token_s=found.residents / turns / rollout.turn_tokens,
+        turn_s=max(0.0, in_flight - found.residents - found.paused) / turns,
+        rollout_s=in_flight / (finished * case.attempts),
+        wait_s=0.0,
+        running_frac=stops.running_frac,
+        hit_frac=found.hit_frac,
+    )
 
 
 def _room(case: Case, made: Generation) -> float:
