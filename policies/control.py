@@ -85,6 +85,8 @@ class Draw:
     """Draws of another name come from a structurally different model (a hidden tail, linear rates, serial)."""
     doubt: float = 0.0
     """Variance of ln(generator's rate / trainer's) by what it was fitted to; of a central draw."""
+    simulator: PlantModel | None = None
+    """The same job under a model that takes longer and is right where this one is weak; of a central draw."""
 
 
 class Modeller(Protocol):
@@ -122,6 +124,8 @@ class View:
     workload: Workload | None = None
     doubt: float = 0.0
     """Of the model: variance of ln(generator's rate / trainer's)."""
+    simulator: PlantModel | None = None
+    """The same job by simulation, to be asked of a few settings where the model is weak."""
     memory: Memory = field(default_factory=dict)
 
     @property
@@ -137,6 +141,15 @@ class View:
         if self.model is None or self.workload is None:
             return None
         return self.model.predict(self.topology, self.workload, without(settings, self.missing))
+
+    def simulated(self, settings: Setpoints) -> Prediction | None:
+        """The same by simulation; None where there is none, or none in time."""
+        if self.simulator is None or self.workload is None:
+            return None
+        try:
+            return self.simulator.predict(self.topology, self.workload, without(settings, self.missing))
+        except ValueError:
+            return None
 
     def capability(self, knob: str) -> Capability | None:
         return next((c for c in self.capabilities if c.knob == knob), None)

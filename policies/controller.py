@@ -83,7 +83,9 @@ def view_of(rules: Rules, state: State, seen: Observation) -> View:
     central = rules.modeller.central(seen) if rules.modeller is not None and not rests else None
     if central is None:
         return view
-    return replace(view, model=central.model, workload=central.workload, doubt=central.doubt)
+    return replace(
+        view, model=central.model, workload=central.workload, doubt=central.doubt, simulator=central.simulator
+    )
 
 
 def _bare_view(rules: Rules, state: State, seen: Observation) -> View:

@@ -1,6 +1,8 @@
 """The settings next to the one in force, knob by knob, and what the model says that they are worth.
 
-Each knob's lattice is climbed from where it stands, in steps that double and then close in: one hill is assumed.
+Each knob's lattice is climbed from where it stands, in steps that double and then close in: one hill is assumed. Of
+prefill and decode there may be two, one where the decoders' caches hold what is in flight and one where the pool is
+large enough to do without: that lattice is looked over first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +15,7 @@ from policies.objective import Constraint, value, violations
 from policies.outlook import Outlook, at
 from policies.settings import SPLIT, gpus, merged, with_in_flight
 from policies.stages import first_most, way
+from simulators.analytic.weak import OUTGROWN
 from simulators.legality import legal_sizes
 from simulators.plant import Mode, Setpoints
 from simulators.signals import TINY
@@ -25,6 +28,10 @@ RATIO_STEP, RATIO_MAX = 0.125, 2.0
 """One step of the oversampling ratio, and how far it goes."""
 CLIMB_MAX = 24
 """Steps of one climb: from one end of a lattice of 2,048 GPUs to the other by doubling."""
+NEAR_FRAC, NEAR_MOST = 0.85, 4
+"""Of the best by a model that is some percent off: so near to it, and so many at most, a setting is simulated."""
+LOOKED_OVER = 8
+"""Parts of a lattice at whose ends it is looked at before it is climbed."""
 
 
 Ask = Callable[[Setpoints], float | None]
@@ -83,8 +90,11 @@ def named(changes: Setpoints) -> str:
 # ---- climbing ----
 
 
-def _climbed(sizes: list[int], start: int, ask: Callable[[int], float | None]) -> Mapping[int, float]:
-    """Worths along a sorted lattice, from `start` uphill in steps that double, then closing in. One hill is assumed.
+def _climbed(
+    sizes: list[int], start: int, ask: Callable[[int], float | None], looks: Iterable[int] = ()
+) -> Mapping[int, float]:
+    """Worths along a sorted lattice, from `start` uphill in steps that double, then closing in. One hill is assumed;
+    where there may be more, the climb is from the best of some places that are looked at.
 
     The neighbours of the best are always among them, so that its sides are known.
     """
@@ -98,7 +108,7 @@ def _climbed(sizes: list[int], start: int, ask: Callable[[int], float | None]) -
         found = known[spot]
         return float("-inf") if found is None else found
 
-    best, stride, grown = sizes.index(start), 1, True
+    best, stride, grown = max((sizes.index(start), *looks), key=worth), 1, True
     for _ in range(CLIMB_MAX):
         better = max((best - stride, best + stride), key=worth)
         if worth(better) > worth(best):
@@ -148,9 +158,37 @@ def _prefills(view: View, ask: Ask, now: float) -> Option | None:
     def wish(prefill: int) -> Setpoints:
         return Setpoints(gpus_prefill=prefill, gpus_decode=pool - prefill)
 
-    worths = _climbed(sizes, start, lambda p: now if p == start else ask(wish(p)))
+    looks = {place * (len(sizes) - 1) // LOOKED_OVER for place in range(LOOKED_OVER + 1)}
+    worths = _climbed(sizes, start, lambda p: now if p == start else ask(wish(p)), sorted(looks))
+    worths = _simulated(view, worths, start, wish)
     best = max(worths, key=lambda p: worths[p])
     return None if best == start else Option(wish(best), worths[best])
+
+
+def _simulated(
+    view: View, worths: Mapping[int, float], start: int, wish: Callable[[int], Setpoints]
+) -> Mapping[int, float]:
+    """The few best and the one in force, by simulation, where caches that are outgrown leave the model some percent off.
+
+    In terms of what the model says of the one in force; as they are where nothing else was near, or none answered.
+    """
+    least = NEAR_FRAC * max(worths.values())
+    near = sorted((p for p in worths if worths[p] >= least), key=lambda p: -worths[p])[:NEAR_MOST]
+    if view.simulator is None or near == [start] or not any(_outgrown(view, wish(p)) for p in near):
+        return worths
+    found: dict[int, float] = {}
+    for place in dict.fromkeys((start, *near)):
+        then = merged(view.in_force, wish(place))
+        told = view.simulated(then)
+        if told is None or not isfinite(worth := value(view.objective, told, then)):
+            return worths
+        found[place] = worth
+    return {p: worths[start] * worth / found[start] for p, worth in found.items()} if found[start] > TINY else worths
+
+
+def _outgrown(view: View, changes: Setpoints) -> bool:
+    told = view.predicted(merged(view.in_force, changes))
+    return told is not None and OUTGROWN in told.weak
 
 
 def _ratios(view: View, ask: Ask, now: float) -> Option | None:

@@ -1,4 +1,5 @@
-"""The gate's simulator: the event engine in a child of its own, as one more structure that has to agree with a move.
+"""The gate's simulator: the event engine in a child of its own, as one more structure that has to agree with a move;
+and what a law asks of a few settings of a job for which the analytic model is too coarse.
 
 A child, because compiling and its memory (some 200 MB) must not be the daemon's, and because it can be killed: what it
 has not answered by the deadline counts as a no, with that reason, and another child is warmed up meanwhile.
@@ -35,7 +36,7 @@ DRAWS = 3
 BATCHES, WARM_UP_BATCHES = 32, 6
 """Trainer steps that are simulated for one prediction: the noise of a paired difference is then under 1 %."""
 DEADLINE_S = 20.0
-"""For all that a gate asks at one tick, a child's start included."""
+"""For all that a gate asks at one tick, a child's start included; likewise for a law."""
 NICE = 10
 """The child is never in the way of the job's own processes."""
 READY = "ready"
@@ -47,7 +48,7 @@ class Engine(Protocol):
     """Something that simulates."""
 
     def begin(self) -> None:
-        """A new gate asks: its deadline runs from here."""
+        """A new gate or law asks: its deadline runs from here."""
         ...
 
     def ask(self, question: Question) -> Prediction:
@@ -167,7 +168,12 @@ class Simulated:
     engine: Engine = field(default_factory=Here)
 
     def central(self, seen: Observation) -> Draw | None:
-        return self.inner.central(seen)
+        own = self.inner.central(seen)
+        simulated = None if own is None else self._simulated(own, 0)
+        if own is None or simulated is None:
+            return own
+        self.engine.begin()
+        return replace(own, simulator=simulated.model)
 
     def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
         own = self.inner.draws(seen, count, seed)

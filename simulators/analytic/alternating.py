@@ -35,13 +35,13 @@ from simulators.analytic.engine import Stops, iteration_s
 from simulators.stations import StepTime
 from simulators.streams import mixed, normal_quantile
 
-STEP_FRAC, SHORTEST_FRAC = 0.4, 0.1
+STEP_FRAC, SHORTEST_FRAC = 0.5, 0.1
 """Of the shortest stay (a tool, a stage of an unhindered turn): one step; tools shorter than so much of a stage are
 taken for that long."""
 STAGES_MAX = 4
 LANES_MAX = 8
 """Queues that are followed; more servers share them."""
-LOOPS, STEPS_MAX = 24, 4000
+LOOPS, STEPS_MAX = 24, 3000
 """Turns of every rollout that are followed, and steps at most; of them the first part is warm-up."""
 WARM_UP_FRAC = 0.4
 SIZES = 61

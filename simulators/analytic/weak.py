@@ -10,6 +10,7 @@ other seeds judge it.
 | groups than are in flight                      | starve in between                                             |
 | the two sides' rates within 5 %                | chance decides who waits; the model knows means               |
 | prefill engines of their own                   | KV held in the prefill pool blocks it; not modelled           |
+| of them, what is in flight outgrows the KV     | hits and misses of the caches come in turns: chaotic          |
 | the KV pool holds fewer than the slots         | eviction and recomputation; only their mean is modelled       |
 | an oversampled round under 32 groups, or under | the end of a round is one draw, not a quantile; late groups   |
 | a cap on started groups, or carried over       | hold slots that are counted by rounds                         |
@@ -22,6 +23,7 @@ other seeds judge it.
 
 from simulators.analytic.balance import Balance
 from simulators.analytic.generation import resident_limit
+from simulators.analytic.outgrowing import outgrows
 from simulators.analytic.sandbox import quota_of
 from simulators.analytic.supply import in_rounds
 from simulators.stations import Order, Plug, SyncMode
@@ -32,6 +34,8 @@ PRESSED_FRAC = 0.15
 RATES_FRAC = 0.05
 QUOTA_FRAC = 0.9
 ROUND_GROUPS = 32
+OUTGROWN = "contexts in flight outgrow the decoders' KV"
+"""Rates of such a job are good to some percent; what else is a matter of a percent should be simulated."""
 
 
 def weak_points(balance: Balance) -> tuple[str, ...]:
@@ -66,6 +70,7 @@ def _of_the_stations(balance: Balance) -> list[tuple[bool, str]]:
     tools = case.rollout.turns_mean > 1.0
     return [
         (stations.prefill is not None, "prefill has engines of its own"),
+        (outgrows(case, made.in_flight), OUTGROWN),
         (resident_limit(case) < case.layout.slots, "the KV pool is full before the slots are"),
         (stations.sync.mode is not SyncMode.IN_FLIGHT, f"weights come by {stations.sync.mode}"),
         (quota is not None and made.in_flight > QUOTA_FRAC * quota, "sandboxes are at their quota"),

@@ -1,5 +1,17 @@
-"""The split of prefill and decode that follows from turns, context growth and cache hits is the best one simulated."""
+"""The split of prefill and decode that follows from turns, context growth and cache hits is the best one simulated.
 
+Jobs whose contexts outgrow the decoders' KV are drawn, not chosen:
+
+| what                    | drawn from, evenly in the logarithm                                         |
+|-------------------------|-----------------------------------------------------------------------------|
+| turns, geometric        | 5 ... 60                                                                    |
+| answer of a tool, time  | 100 ... 2,000 tokens, 0.5 ... 20 s                                          |
+| in flight               | 256 ... 2,048                                                               |
+| KV of ten engines       | mean contexts of all in flight over 0.5 ... 4; 0.4 M tokens an engine or more |
+"""
+
+import math
+import random
 from dataclasses import dataclass, replace
 
 import pytest
@@ -8,17 +20,22 @@ from policies.control import Capability, Proposal, View
 from policies.laws.predictive import Predictive
 from policies.settings import merged
 from simulators.analytic import AnalyticModel
+from simulators.analytic.rollout import rollout_of
+from simulators.analytic.weak import OUTGROWN
 from simulators.event_model import EventModel
 from simulators.event_state import Job
 from simulators.plant import Setpoints
 from simulators.scenario import job_at
 from simulators.snapshot import snapshot_of
 from tuner.scenario_files import load
+from tuner.worker import BATCHES, WARM_UP_BATCHES
 
 UNIT, POOL = 16, 160
 WITHIN = 0.98
 REVIEWS = 6
 """A law may go there in several moves."""
+DRAWN = range(12)
+KV_LEAST = 400_000
 
 
 @dataclass(frozen=True)
@@ -65,12 +82,31 @@ def split(job: Job, prefill: int) -> Setpoints:
     return replace(job.setpoints, gpus_prefill=prefill, gpus_decode=POOL - prefill)
 
 
+def outgrowing(seed: int) -> Job:
+    draw = random.Random(seed)
+
+    def drawn(low: float, high: float) -> float:
+        return math.exp(draw.uniform(math.log(low), math.log(high)))
+
+    agents, tool_s = Agents(drawn(5, 60), drawn(100, 2000), True, 0), drawn(0.5, 20)
+    job = replace(agents, in_flight=round(drawn(256, 2048))).job()
+    tokens = (job.setpoints.max_in_flight or 0) * rollout_of(job.workload, None).context_mean / drawn(0.5, 4)
+    workload, engine = job.workload, job.stations.engine
+    assert workload.tool is not None
+    return replace(
+        job,
+        workload=replace(workload, tool=replace(workload.tool, mean_s=tool_s)),
+        stations=replace(job.stations, engine=replace(engine, kv_tokens=max(KV_LEAST, round(tokens / (POOL // UNIT))))),
+    )
+
+
 def sized(job: Job, start: int) -> int:
     """Where the law is at rest, from a start."""
     able = (Capability("prefill_decode_split", actuation_s=60.0, cost_s=5.0),)
     model, seen = AnalyticModel(job.stations), snapshot_of(step_s=80.0)
+    simulator = EventModel(job.stations, 0, BATCHES, 1, WARM_UP_BATCHES)
     view = View(1e4, seen, split(job, start), job.topology, doubt=2e-4, capabilities=able, horizon_s=21600.0)
-    view = replace(view, model=model, workload=job.workload)
+    view = replace(view, model=model, workload=job.workload, simulator=simulator)
     for _ in range(REVIEWS):
         answer = Predictive().decide(view)
         if not isinstance(answer, Proposal):
@@ -79,18 +115,43 @@ def sized(job: Job, start: int) -> int:
     return view.in_force.gpus_prefill or 0
 
 
+def searched(job: Job, events: EventModel) -> dict[int, float]:
+    """Useful rollouts a second of every split."""
+    return {
+        prefill: events.predict(job.topology, job.workload, split(job, prefill)).useful_rollouts_per_s
+        for prefill in range(UNIT, POOL, UNIT)
+    }
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("agents", JOBS.values(), ids=JOBS.keys())
 def test_it_is_within_two_percent_of_exhaustive_search_on_the_event_engine(agents: Agents) -> None:
     job = agents.job()
-    events = EventModel(job.stations, batches=30, warm_up_batches=8)
-    rates = {
-        prefill: events.predict(job.topology, job.workload, split(job, prefill)).useful_rollouts_per_s
-        for prefill in range(UNIT, POOL, UNIT)
-    }
+    rates = searched(job, EventModel(job.stations, batches=30, warm_up_batches=8))
     best = max(rates.values())
     for start in (UNIT, POOL // 2, POOL - UNIT):
         assert rates[sized(job, start)] >= WITHIN * best, (start, rates)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", DRAWN)
+def test_so_it_is_where_contexts_outgrow_the_caches_and_hits_and_misses_come_in_turns(seed: int) -> None:
+    """Searched in longer runs than the law's own, and with other prompts."""
+    job = outgrowing(seed)
+    rates = searched(job, EventModel(job.stations, seed=1, batches=100, warm_up_batches=20))
+    best = max(rates.values())
+    for start in (UNIT, POOL // 2, POOL - UNIT):
+        assert rates[sized(job, start)] >= WITHIN * best, (start, rates)
+
+
+def test_it_is_told_where_contexts_outgrow_the_caches() -> None:
+    job = outgrowing(0)
+    tight, roomy = (
+        AnalyticModel(job.stations).predict(job.topology, job.workload, s)
+        for s in (split(job, POOL // 2), replace(split(job, POOL // 2), max_in_flight=64))
+    )
+    assert OUTGROWN in tight.weak
+    assert OUTGROWN not in roomy.weak
 
 
 def test_what_no_cache_keeps_is_read_again_by_the_square_of_the_turns() -> None:
