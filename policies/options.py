@@ -168,9 +168,8 @@ def _prefills(view: View, ask: Ask, now: float) -> Option | None:
 def _simulated(
     view: View, worths: Mapping[int, float], start: int, wish: Callable[[int], Setpoints]
 ) -> Mapping[int, float]:
-    """The few best and the one in force, by simulation, where caches that are outgrown leave the model some percent off.
-
-    In terms of what the model says of the one in force; as they are where nothing else was near, or none answered.
+    """The few best and the one in force, by simulation, where caches that are outgrown leave the model some percent
+    off; in terms of what it says of the one in force. As they are where nothing else is near, or there is no answer.
     """
     least = NEAR_FRAC * max(worths.values())
     near = sorted((p for p in worths if worths[p] >= least), key=lambda p: -worths[p])[:NEAR_MOST]

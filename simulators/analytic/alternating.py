@@ -1,7 +1,7 @@
 """A prefix cache behind a prefill pool, too small for the contexts of all in flight: hits and misses come in turns.
 
-On average there is one solution. The pool prefills a tokens for a hit and a + C for a miss, c servers of sigma seconds a
-token; the decoders keep what their KV leaves beside residents, so with turns of S seconds and tools of Z
+On average there is one solution. The pool prefills a tokens for a hit and a + C for a miss, on c servers of sigma
+seconds a token; the decoders keep what their KV leaves beside residents, so with turns of S seconds and tools of Z
 
     X = c / (sigma (a + (1 - h) C)),      X (S context + h Z C) = KV        (left falls in h as right rises: one h)
 
@@ -154,7 +154,7 @@ def _steady(marks: list[tuple[float, ...]]) -> bool:
 
 @lru_cache(maxsize=64)
 def _sizes(moment: float) -> tuple[float, ...]:
-    """Of mean 1 and the variance of a context, shuffled: in a regular order one lane of two would get all large ones."""
+    """Of mean 1 and the variance of a context; shuffled, as in a regular order one lane of two gets all large ones."""
     sigma = math.sqrt(math.log(moment))
     found = [math.exp(sigma * normal_quantile((i + 0.5) / SIZES)) for i in sorted(range(SIZES), key=mixed)]
     return tuple(size * SIZES / sum(found) for size in found)

@@ -17,6 +17,7 @@ from simulators.analytic.case import Case
 from simulators.analytic.cycle import LAST_OF_BATCH, Release, excess, first_guess_s, met_in_flight, wanted_at_once
 from simulators.analytic.engine import Stops
 from simulators.analytic.generation import Generation, generate
+from simulators.analytic.outgrowing import outgrows
 from simulators.analytic.supply import Supply, in_rounds, supply_of
 from simulators.analytic.syncing import drained_in_batches, lost_s, stops_of
 from simulators.queueing.order_statistics import Curve
@@ -84,7 +85,9 @@ class _Cap:
     free_s: float
 
     def shortest_s(self, made: Generation) -> float:
-        """Engines that make more with fewer in flight, since caches hold them, may do it sooner than the free ones."""
+        """Engines that make more with fewer in flight, since caches hold those, may do it sooner than the free ones."""
+        if not outgrows(self.case, self.most):
+            return max(self.trainer_s, self.free_s)
         return max(self.trainer_s, self.free_s * min(1.0, self.full_per_s / max(1e-300, made.rollouts_per_s)))
 
     def look(self, at: float, scale: float) -> _Look:
