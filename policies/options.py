@@ -1,8 +1,8 @@
 """The settings next to the one in force, knob by knob, and what the model says that they are worth.
 
 Each knob's lattice is climbed from where it stands, in steps that double and then close in: one hill is assumed. Of
-prefill and decode there may be two, one where the decoders' caches hold what is in flight and one where the pool is
-large enough to do without: that lattice is looked over first.
+prefill and decode there are two where contexts outgrow the decoders' KV, one with enough of it and one with a pool that
+does without: that lattice is looked over first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ RATIO_STEP, RATIO_MAX = 0.125, 2.0
 """One step of the oversampling ratio, and how far it goes."""
 CLIMB_MAX = 24
 """Steps of one climb: from one end of a lattice of 2,048 GPUs to the other by doubling."""
-NEAR_FRAC, NEAR_MOST = 0.85, 4
+NEAR_FRAC, NEAR_MOST = 0.8, 6
 """Of the best by a model that is some percent off: so near to it, and so many at most, a setting is simulated."""
 LOOKED_OVER = 8
 """Parts of a lattice at whose ends it is looked at before it is climbed."""
@@ -158,9 +158,12 @@ def _prefills(view: View, ask: Ask, now: float) -> Option | None:
     def wish(prefill: int) -> Setpoints:
         return Setpoints(gpus_prefill=prefill, gpus_decode=pool - prefill)
 
-    looks = {place * (len(sizes) - 1) // LOOKED_OVER for place in range(LOOKED_OVER + 1)}
+    hills = _outgrown(view, wish(start))
+    looks = {place * (len(sizes) - 1) // LOOKED_OVER for place in range(LOOKED_OVER + 1)} if hills else set()
     worths = _climbed(sizes, start, lambda p: now if p == start else ask(wish(p)), sorted(looks))
-    worths = _simulated(view, worths, start, wish)
+    if hills and view.simulator is not None:
+        apart = {start, max(worths, key=lambda p: worths[p]), *(sizes[place] for place in looks)}
+        worths = _simulated(view, {p: worths[p] for p in worths if p in apart}, start, wish)
     best = max(worths, key=lambda p: worths[p])
     return None if best == start else Option(wish(best), worths[best])
 
@@ -173,7 +176,7 @@ def _simulated(
     """
     least = NEAR_FRAC * max(worths.values())
     near = sorted((p for p in worths if worths[p] >= least), key=lambda p: -worths[p])[:NEAR_MOST]
-    if view.simulator is None or near == [start] or not any(_outgrown(view, wish(p)) for p in near):
+    if near == [start]:
         return worths
     found: dict[int, float] = {}
     for place in dict.fromkeys((start, *near)):

@@ -206,8 +206,14 @@ def _generate(case: Case, in_flight: float, stops: Stops, hits: float) -> Genera
         extra = prefill_pause_s(pool, engines, tokens, turns)
         return extra, _flows(case, demand, (in_flight, pause + extra), stops)
 
-    most = engines / max(1e-12, tokens * pool.prefill_s_per_token)
-    turns = _met(lambda turns: sum(count * f.turns_per_s for _, count, f in behind(turns)[1]), most, CLOSE)
+    def through(turns: float) -> float:
+        return sum(count * f.turns_per_s for _, count, f in behind(turns)[1])
+
+    unhindered = through(0.0)
+    most = min(unhindered, engines / max(1e-12, tokens * pool.prefill_s_per_token))
+    turns = through(most)
+    if turns < (1.0 - CLOSE) * unhindered:
+        turns = _met(through, most, CLOSE)
     extra, flows = behind(turns)
     return _together(case, demand, flows, (in_flight, hits, extra, stops))
 
