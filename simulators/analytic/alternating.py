@@ -21,8 +21,8 @@ the variance of a context met on a return. Nothing here is fitted to a job.
 
 # 1,024 in flight, 51 turns, tools of 1.5 s and 420 tokens, engines of 3 M tokens of KV; turns per second
 # prefill : decode engines   1 : 9   3 : 7   5 : 5   7 : 3   9 : 1
-# by events                   54.6    30.7    22.9    16.2    7.3
-# by this                     57.1    30.4    23.0    16.3    7.3
+# by events                   54.6    30.6    23.0    16.2    7.3
+# by this                     60.7    29.6    22.3    16.9    7.4
 """
 
 import math

@@ -24,9 +24,11 @@ from simulators.analytic.rollout import rollout_of
 from simulators.analytic.weak import OUTGROWN
 from simulators.event_model import EventModel
 from simulators.event_state import Job
-from simulators.plant import Setpoints
+from simulators.model import Prediction
+from simulators.plant import Setpoints, Topology
 from simulators.scenario import job_at
 from simulators.snapshot import snapshot_of
+from simulators.workload import Workload
 from tuner.scenario_files import load
 from tuner.worker import BATCHES, WARM_UP_BATCHES
 
@@ -115,6 +117,13 @@ def sized(job: Job, start: int) -> int:
     return view.in_force.gpus_prefill or 0
 
 
+class Late:
+    """A simulator that is never done in time."""
+
+    def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
+        raise ValueError("no answer within 20 s")
+
+
 def searched(job: Job, events: EventModel) -> dict[int, float]:
     """Useful rollouts a second of every split."""
     return {
@@ -142,6 +151,31 @@ def test_so_it_is_where_contexts_outgrow_the_caches_and_hits_and_misses_come_in_
     best = max(rates.values())
     for start in (UNIT, POOL // 2, POOL - UNIT):
         assert rates[sized(job, start)] >= WITHIN * best, (start, rates)
+
+
+@pytest.mark.slow
+def test_the_analytic_model_follows_hits_and_misses_that_come_in_turns() -> None:
+    errors = []
+    for seed in DRAWN:
+        job = outgrowing(seed)
+        events, model = EventModel(job.stations, batches=40, warm_up_batches=12), AnalyticModel(job.stations)
+        for prefill in range(UNIT, POOL, 2 * UNIT):
+            at = split(job, prefill)
+            said, did = (m.predict(job.topology, job.workload, at).rollouts_per_s for m in (model, events))
+            errors.append(abs(said / did - 1.0))
+    errors.sort()
+    assert errors[len(errors) // 2] <= 0.04, errors
+    assert errors[int(0.9 * len(errors))] <= 0.15, errors
+
+
+def test_a_simulator_that_does_not_answer_in_time_leaves_the_word_to_the_model() -> None:
+    job = outgrowing(0)
+    able = (Capability("prefill_decode_split", actuation_s=60.0, cost_s=5.0),)
+    view = View(1e4, snapshot_of(step_s=80.0), split(job, POOL - UNIT), job.topology, doubt=2e-4, capabilities=able)
+    view = replace(view, model=AnalyticModel(job.stations), workload=job.workload, horizon_s=21600.0)
+    alone, late = Predictive().decide(view), Predictive().decide(replace(view, simulator=Late()))
+    assert isinstance(alone, Proposal)
+    assert late == alone
 
 
 def test_it_is_told_where_contexts_outgrow_the_caches() -> None:

@@ -78,6 +78,16 @@ def test_so_many_draws_are_simulated_and_all_others_stay(seen: Observation) -> N
     assert tuple(d for d in draws if d.structure != STRUCTURE) == tuple(plain.draws(seen, 30, 3))
 
 
+def test_a_law_may_ask_the_simulator_of_the_job_as_fitted(seen: Observation) -> None:
+    central = Simulated(NominalModeller(JOB)).central(seen)
+    assert central is not None
+    assert central.simulator is not None
+    asked = (JOB.topology, central.workload, seen.in_force)
+    simulated, said = central.simulator.predict(*asked), central.model.predict(*asked)
+    assert simulated.standard_error_frac is not None
+    assert simulated.rollouts_per_s == pytest.approx(said.rollouts_per_s, rel=0.1)
+
+
 def test_a_child_that_is_late_is_a_no_with_its_reason_and_is_replaced(seen: Observation) -> None:
     with closing(Child(deadline_s=0.01)) as late:
         first = late.pid
