@@ -13,8 +13,8 @@ block of hits, and fill the decoders. So all of it is followed, from an empty st
     return   H dt / Z hits, M dt / Z misses                 H + M in their tools, H with their context kept
     prefill  one rollout after the other, dt seconds of each server; who returns joins the shortest queue
     admit    while R < slots and R context < KV; the others are held
-    evict    H C <= E[min((H + M) C, KV - R context)]       over engines, whose loads differ; nothing is kept while any
-                                                            is held, but what R leaves
+    evict    H C <= E[min((H + M) C, KV - R context)]       over engines, whose loads differ; where any is held, H
+                                                            goes with every second one that leaves
 
 Misses differ in size, which keeps the servers out of step: each takes the next of a fixed list of sizes, lognormal with
 the variance of a context met on a return. Nothing here is fitted to a job.
@@ -22,7 +22,7 @@ the variance of a context met on a return. Nothing here is fitted to a job.
 # 1,024 in flight, 51 turns, tools of 1.5 s and 420 tokens, engines of 3 M tokens of KV; turns per second
 # prefill : decode engines   1 : 9   3 : 7   5 : 5   7 : 3   9 : 1
 # by events                   54.6    30.6    23.0    16.2    7.3
-# by this                     60.7    29.6    22.3    16.9    7.4
+# by this                     60.7    29.6    22.3    16.8    7.4
 """
 
 import math
@@ -233,7 +233,7 @@ class _Job:
             if lane.rollouts > 0.0:
                 self.held += lane.served(dt * min(1.0, lane.rollouts / self.each))
         self._admit()
-        self._evict()
+        self._evict(left)
         self.now_s += dt
         self.turns += left
         self.hits += hits
@@ -283,9 +283,18 @@ class _Job:
         self.stages[0] += come
         self.residents += come
 
-    def _evict(self) -> None:
-        """Numbers on an engine are binomial, contexts differ: variance c^2 x E[n] x (E[c^2]/E[c]^2 - n/N)."""
+    def _evict(self, left: float) -> None:
+        """Numbers on an engine are binomial, contexts differ: variance c^2 x E[n] x (E[c^2]/E[c]^2 - n/N).
+
+        Where one is held it takes the place of every second that leaves (of two contexts either is the larger), and
+        then nothing of this engine is kept: what left as little as what was there.
+        """
         loop = self.loop
+        if self.held > 0.0:
+            came = left * (1.0 - loop.fresh_frac)
+            lost = 0.5 * came + (self.kept - came) * -math.expm1(-0.5 * left / loop.engines)
+            self.kept -= lost
+            self.evicted += lost
         paused = self.kept + self.evicted
         over = self.residents * loop.context + paused * loop.paused_context - loop.kv_tokens * loop.engines
         sigma = 0.0
