@@ -93,9 +93,9 @@ The rule that says where the analytic model should not decide alone (`simulators
 only, was drawn up on other seeds, and holds {weak:.0%} of these jobs. `python -m benchmarks.agreement --record` writes
 this. Machine: {machine}.
 
-Prefix caches that contexts outgrow behind a prefill pool (a row of that rule) hardly occur there. Of 64 jobs that do
-(`tests/laws/test_prefill_decode_split.py`), each with nine splits and 150 batches simulated, the errors are 1.2 % in the
-median and 9 % at nine tenths (1.7 % and 36 % where one mean share of hits is assumed).
+Contexts hardly outgrow the prefix caches behind a prefill pool there (a row of that rule). Of 64 jobs where they may
+(`tests/laws/test_prefill_decode_split.py`), each simulated for 150 batches at nine splits, the errors are 1.2 % in
+the median and 9 % at nine tenths; where one mean share of hits is assumed they are 1.7 % and 36 %.
 """
 SPEED = """## Speed of the event engine
 
