@@ -32,13 +32,12 @@ from functools import lru_cache
 from itertools import pairwise
 
 from simulators.analytic.engine import Stops, iteration_s
-from simulators.stations import StepTime
+from simulators.analytic.outgrowing import Loop
 from simulators.streams import mixed, normal_quantile
 
 STEP_FRAC, SHORTEST_FRAC = 0.5, 0.1
 """Of the shortest stay (a tool, a stage of an unhindered turn): one step; tools shorter than so much of a stage are
 taken for that long."""
-STAGES_MAX = 4
 LANES_MAX = 8
 """Queues that are followed; more servers share them."""
 LOOPS, STEPS_MAX = 24, 3000
@@ -53,49 +52,11 @@ NODES, STOPPED_PARTS = 4, 64
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
-    """What the stations do to a turn, of all engines together."""
-
-    engines: int
-    """That decode."""
-    speed: float
-    """Theirs on average."""
-    servers: float
-    """Prefill engines."""
-    step: StepTime
-    slots: float
-    """Residents of one engine at most, by slots and by KV."""
-    kv_tokens: float
-    """Of one engine."""
-    tokens: float
-    """Decoded in a turn."""
-    stages: int
-    context: float
-    """Tokens of a resident."""
-    paused_context: float
-    """Tokens of one that returns from a tool, the tool's answer aside."""
-    context_moment: float
-    """E[c^2] / E[c]^2 of these contexts."""
-    tool_s: float
-    fixed_s: float
-    """Of a rollout outside its turns, before the first."""
-    fresh_frac: float
-    """Of turns: those that begin a rollout."""
-    hit_s: float
-    """Seconds of a server for a turn whose context is cached; likewise without, and for a first turn."""
-    miss_s: float
-    fresh_s: float
-    transfer_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Means:
     """Over the time that was followed after the warm-up."""
 
     turns_per_s: float
     residents: float
-    held: float
-    """Prefilled, in front of full decoders."""
     paused: float
     hit_frac: float
     """Of returns."""
@@ -104,7 +65,6 @@ class Means:
         return Means(
             self.turns_per_s + share * (high.turns_per_s - self.turns_per_s),
             self.residents + share * (high.residents - self.residents),
-            self.held + share * (high.held - self.held),
             self.paused + share * (high.paused - self.paused),
             self.hit_frac + share * (high.hit_frac - self.hit_frac),
         )
@@ -135,9 +95,9 @@ def _followed(loop: Loop, in_flight: float, stops: Stops) -> Means:
             first = loops[-STEADY_LOOPS - 1]
             break
     first = first or int(WARM_UP_FRAC * len(seen))
-    seconds, turns, residents, held, paused, hits, misses = (b - a for a, b in zip(seen[first], seen[-1], strict=True))
+    seconds, turns, residents, paused, hits, misses = (b - a for a, b in zip(seen[first], seen[-1], strict=True))
     hit_frac = hits / max(1e-12, hits + misses)
-    return Means(turns / seconds, residents / seconds, held / seconds, paused / seconds, hit_frac)
+    return Means(turns / seconds, residents / seconds, paused / seconds, hit_frac)
 
 
 def _rounded(stops: Stops) -> Stops:
@@ -213,10 +173,10 @@ class _Job:
         self.tool_s = max(loop.tool_s, SHORTEST_FRAC * stage_s)
         self.dt = STEP_FRAC * min(self.tool_s, stage_s)
         self.now_s = self.turns = self.hits = self.misses = 0.0
-        self.resident_s = self.held_s = self.paused_s = 0.0
+        self.resident_s = self.paused_s = 0.0
 
     def sums(self) -> tuple[float, ...]:
-        return self.now_s, self.turns, self.resident_s, self.held_s, self.paused_s, self.hits, self.misses
+        return self.now_s, self.turns, self.resident_s, self.paused_s, self.hits, self.misses
 
     def advance(self) -> None:
         loop, dt = self.loop, self.dt
@@ -239,7 +199,6 @@ class _Job:
         self.hits += hits
         self.misses += misses
         self.resident_s += self.residents * dt
-        self.held_s += self.held * dt
         self.paused_s += (self.kept + self.evicted + self.starting) * dt
 
     def _left(self) -> float:

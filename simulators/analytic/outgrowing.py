@@ -1,11 +1,50 @@
 """Contexts that outgrow the decoders' KV behind a prefill pool: whether they can, and what is followed then."""
 
 import math
+from dataclasses import dataclass
 
-from simulators.analytic.alternating import STAGES_MAX, Loop
 from simulators.analytic.case import Case
 from simulators.analytic.rollout import Rollout
 from simulators.stations import StepTime
+
+STAGES_MAX = 4
+"""Of one turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What the stations do to a turn, of all engines together."""
+
+    engines: int
+    """That decode."""
+    speed: float
+    """Theirs on average."""
+    servers: float
+    """Prefill engines."""
+    step: StepTime
+    slots: float
+    """Residents of one engine at most, by slots and by KV."""
+    kv_tokens: float
+    """Of one engine."""
+    tokens: float
+    """Decoded in a turn."""
+    stages: int
+    context: float
+    """Tokens of a resident."""
+    paused_context: float
+    """Tokens of one that returns from a tool, the tool's answer aside."""
+    context_moment: float
+    """E[c^2] / E[c]^2 of these contexts."""
+    tool_s: float
+    fixed_s: float
+    """Of a rollout outside its turns, before the first."""
+    fresh_frac: float
+    """Of turns: those that begin a rollout."""
+    hit_s: float
+    """Seconds of a server for a turn whose context is cached; likewise without, and for a first turn."""
+    miss_s: float
+    fresh_s: float
+    transfer_s: float
 
 
 def outgrows(case: Case, in_flight: float) -> bool:
