@@ -73,7 +73,7 @@ def balanced(case: Case) -> Balance:
 
 
 def _balance(case: Case) -> Balance:
-    full, train, floor = _full(case)
+    case, full, train, floor = _full(case)
     batch, plug = float(case.layout.batch_groups), case.layout.plug
     free = batch / full.groups_per_s
     if case.layout.serial and not (case.partial and case.oversampled):
@@ -134,8 +134,8 @@ def _drains_frac(case: Case, train: float, groups_per_s: float, started_at_once:
     return min(1.0, steps * case.layout.batch_groups / (started_at_once + groups_per_s * steps * train))
 
 
-def _full(case: Case) -> tuple[Supply, float, float]:
-    """Everything in flight that may be; the trainer's seconds; those with its wait for drains."""
+def _full(case: Case) -> tuple[Case, Supply, float, float]:
+    """(the case, everything in flight that may be, the trainer's seconds, those with its wait for drains)."""
     batch, lost = float(case.layout.batch_groups), case.stations.sync.seconds
     in_flight = float(case.layout.in_flight)
     sync, batches = case.stations.sync, drained_in_batches(case)
@@ -143,8 +143,10 @@ def _full(case: Case) -> tuple[Supply, float, float]:
     made = generate(case, in_flight, Stops())
     train, factor = trainer_s(case), case.yield_frac / case.layout.members
     if case.oversampled:
-        first = supply_of(case, made, math.inf if case.layout.serial else None)
+        first = supply_of(case, made)
         train, factor = trainer_s(case, first.kept.length_ratio), first.groups_per_s / made.rollouts_per_s
+        case = replace(case, grown_frac=first.kept.grown_frac)
+        made = generate(case, in_flight, Stops())
     period = max(train, batch / (made.rollouts_per_s * factor) + lost / case.layout.sync_interval)
     floor = train
     for _ in range(30):
@@ -159,4 +161,4 @@ def _full(case: Case) -> tuple[Supply, float, float]:
         if abs(found / period - 1.0) < CLOSE:
             break
         period = found if plain else math.sqrt(found * period)
-    return supply_of(case, made, math.inf if case.layout.serial else None), train, floor
+    return case, supply_of(case, made), train, floor

@@ -1,6 +1,14 @@
 """A cap on started and untrained groups (cycle.py), settled with the engines: what is in flight decides their pace,
 their pace decides the period, and the period how many are in flight.
 
+Oversampled rounds (oversampling.py) of one batch each: the slots of the G groups that were given up since the last batch
+come free with it, and a group runs for S = min(D, time until its round ends). So cycle.py holds with B + G for B and S
+for D. Where rounds have no end, G = 0 and S = D: oversampling is a wider cap and nothing else. A round that is open
+alone is waited for until its end.
+
+# 256 groups of 16, 768 in flight, W = 9 R, 73 % usable, 512 + 1,536 GPUs (solve-rate-saturates at its start); seconds
+# of a step by these formulas, and by the event engine:  R 256  206, 208 | 288  198, 199 | 384  217, 217 | 512  277, 271
+
 Engines that drain at each publication finish all that is started: no rollout outlives two of them. So between two the
 generator makes its k batches from nothing, the last of them done after q, a dispatch that has to wait for slots after
 `spread`; and the trainer waits for what is left of the batch that was dispatched `age` before:
@@ -18,7 +26,8 @@ from simulators.analytic.cycle import LAST_OF_BATCH, Release, excess, first_gues
 from simulators.analytic.engine import Stops
 from simulators.analytic.generation import Generation, generate
 from simulators.analytic.outgrowing import outgrows
-from simulators.analytic.supply import Supply, in_rounds, supply_of
+from simulators.analytic.oversampling import Endings
+from simulators.analytic.supply import Supply, endings_of, in_rounds, open_alone, supply_of
 from simulators.analytic.syncing import drained_in_batches, lost_s, stops_of
 from simulators.queueing.order_statistics import Curve
 from simulators.stations import Order, Plug
@@ -53,6 +62,22 @@ def _release(case: Case, train: float) -> Release:
 
 
 @dataclass(frozen=True, slots=True)
+class _Groups:
+    """What the groups of one period do, as far as the cap is concerned."""
+
+    started: float
+    """Rollouts, failed attempts not counted."""
+    freed: float
+    """Slots that come free when a batch is trained: its own, and those of groups that were given up meanwhile."""
+    stays: Curve
+    """How long a rollout is in flight."""
+    slot: Curve
+    """How long a group holds its slot while it runs; with its replacements, where the filter drops it."""
+    last_s: float
+    """The last group of a batch ends."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Look:
     """The job at one period that is tried."""
 
@@ -73,10 +98,8 @@ class _Cap:
     case: Case
     release: Release
     supply: Supply
-    group: Curve
-    """How long a group holds its slot, in the seconds of `supply`."""
-    last_s: float
-    """The last of a batch's groups ends, likewise."""
+    groups: _Groups
+    """In the seconds of `supply`."""
     full_per_s: float
     most: float
     """Rollouts that may be in flight."""
@@ -92,38 +115,47 @@ class _Cap:
 
     def look(self, at: float, scale: float) -> _Look:
         """The engines as they are at that period, if their seconds were so many of the supply's."""
-        case, rollout, units = self.case, self.supply.kept.rollout, math.exp(at)
+        case, units = self.case, math.exp(at)
         steps = self.release.batch_groups / case.layout.batch_groups
-        rollouts, step_s = rollouts_per_batch(case) * steps, units * scale / steps
-        wanted = rollouts * case.attempts * met_in_flight(rollout, units, self.last_s)
-        lost = lost_s(case, self.supply.made, rollout, step_s)
+        groups, step_s = self._groups(units / steps), units * scale / steps
+        rollouts = groups.started * steps
+        wanted = rollouts * case.attempts * met_in_flight(groups.stays, units, groups.last_s)
+        lost = lost_s(case, self.supply.made, self.supply.kept.rollout, step_s)
         made = generate(case, min(self.most, wanted), stops_of(case, lost, step_s))
         scale = made.rollout_s / self.supply.made.rollout_s
-        release = _spread(self.release.faster(scale), (rollouts, self.most, self.full_per_s * scale), rollout, units)
+        release = replace(self.release.faster(scale), batch_groups=groups.freed * steps)
+        release = _spread(release, (rollouts, self.most, self.full_per_s * scale), groups.stays, units)
         period = units * scale
-        gaps: tuple[float, ...] = (self._excess(release, units), math.log(self.shortest_s(made) / period))
+        gaps: tuple[float, ...] = (self._excess(groups, release, units), math.log(self.shortest_s(made) / period))
         if drained_in_batches(case):
-            gaps = (*gaps, math.log(self._drained(release, period, scale) / period))
+            gaps = (*gaps, math.log(self._drained(groups, release, (period, scale)) / period))
         return _Look(at, made, period, scale, gaps)
 
-    def _excess(self, release: Release, units: float) -> float:
-        """Rounds are open as a whole: W/R of them at a time, each until its n-th usable group."""
+    def _groups(self, step_s: float) -> _Groups:
+        """A round is dispatched within a period where there are others beside it: the longer, the fewer finish late."""
+        case, supply = self.case, self.supply
+        if not in_rounds(case) or open_alone(case):
+            return self.groups
+        return _groups(case, supply, endings_of(case, supply.made, supply.times, step_s))
+
+    def _excess(self, groups: _Groups, release: Release, units: float) -> float:
+        """A round that is open alone is waited for until its n-th usable group."""
         layout = self.case.layout
-        if not in_rounds(self.case):
-            return excess(self.group, release, units)
-        end = self.group.quantile(layout.batch_groups / (layout.round_groups + 1.0))
+        if not in_rounds(self.case) or not open_alone(self.case):
+            return excess(groups.slot, release, units)
+        end = groups.slot.quantile(layout.batch_groups / (layout.round_groups + 1.0))
         open_s = end + release.spread_s + (0.0 if release.freed_at_start else release.train_s)
         return math.log(open_s * layout.round_groups / release.limit_groups / units)
 
-    def _drained(self, release: Release, period_s: float, scale: float) -> float:
+    def _drained(self, groups: _Groups, release: Release, at: tuple[float, float]) -> float:
         """The period that the drains allow, by the formula above."""
-        case, layout, last = self.case, self.case.layout, self.last_s * scale
-        batches = release.batch_groups / layout.batch_groups
+        (period_s, scale), case, layout = at, self.case, self.case.layout
+        last, batches = groups.last_s * scale, self.release.batch_groups / layout.batch_groups
         drains = batches / layout.sync_interval  # of one period
-        made = rollouts_per_batch(case) * layout.sync_interval
+        made = groups.started * layout.sync_interval
         queued_s = max(0.0, made - self.most) / self.full_per_s
         if not case.stations.sync.trainer_waits:  # goes on with the batches that are there
-            ahead = max(1.0, release.limit_groups / release.batch_groups - (0.0 if layout.freed_at_start else 1.0))
+            ahead = max(1.0, release.limit_groups / self.release.batch_groups - (0.0 if layout.freed_at_start else 1.0))
             return (queued_s + last) * drains / ahead
         train = release.train_s * scale
         age = train if layout.freed_at_start else period_s
@@ -135,7 +167,7 @@ class _Cap:
         started = self.release.limit_groups * self.case.layout.members
         made = generate(self.case, min(self.most, started), Stops())
         scale = made.rollout_s / self.supply.made.rollout_s
-        guess = first_guess_s(self.group, self.release.faster(scale))
+        guess = first_guess_s(self.groups.slot, self.release.faster(scale))
         return math.log(max(self.shortest_s(made) / scale, guess)), scale
 
     def solve(self, start: tuple[float, float]) -> _Look:
@@ -195,41 +227,29 @@ def capped(case: Case, train: float, sides: tuple[float, float], full: Supply) -
     if full.made.in_flight > most:
         stops = stops_of(case, lost_s(case, full.made, full.kept.rollout, max(sides)), max(sides))
         full = supply_of(case, generate(case, most, stops))
-    rates = (full.made.rollouts_per_s, most, sides[0] * steps, sides[1] * steps)
-    supply = supply_of(case, full.made, math.inf) if in_rounds(case) else full
-    cap = _cap(case, release, supply, rates)
+    rates = (full.started_per_s / case.attempts, most, sides[0] * steps, sides[1] * steps)
+    cap = _Cap(case, release, full, _groups(case, full, full.kept.endings), *rates)
     look = cap.solve(cap.start())
-    supply = supply_of(case, look.made, math.inf)
+    supply = supply_of(case, look.made, look.period_s / steps)
     if not case.rollout.scales(case.fixed_s):
-        cap = _cap(case, release, supply, rates)
+        cap = _Cap(case, release, supply, _groups(case, supply, supply.kept.endings), *rates)
         look = cap.solve((math.log(look.period_s), 1.0))
-        supply = supply_of(case, look.made, math.inf)
+        supply = supply_of(case, look.made, look.period_s / steps)
     shortest = cap.shortest_s(look.made)
     longer = look.period_s > shortest * BINDS
     return Capped((look.period_s if longer else shortest) / steps, supply, longer and cap.binds(look))
 
 
-def _cap(case: Case, release: Release, supply: Supply, rates: tuple[float, float, float, float]) -> _Cap:
-    """Of (rollouts per second, in flight at most, the trainer's shortest period, the free generator's)."""
-    last = supply.kept.group.quantile(1.0 - LAST_OF_BATCH / release.batch_groups)
-    return _Cap(case, release, supply, _slot_time(case, supply), last, *rates)
-
-
-def _slot_time(case: Case, supply: Supply) -> Curve:
-    """How long a group holds its slot: one that the filter drops is replaced, except where slots are counted by
-    publications. Of a round any group counts, also those that will be given up."""
-    if in_rounds(case):
-        return supply.times.curve(case.layout.members).scaled(1.0 / case.yield_frac)
-    replaced = case.yield_frac < 1.0 and case.layout.plug is not Plug.PER_SYNC
-    return supply.kept.group.scaled(1.0 / case.yield_frac) if replaced else supply.kept.group
-
-
-def rollouts_per_batch(case: Case) -> float:
-    """Started for one batch, failed attempts not counted."""
-    layout = case.layout
-    if in_rounds(case):
-        return float(layout.round_groups * layout.members)
-    return layout.batch_groups * layout.members / case.yield_frac
+def _groups(case: Case, supply: Supply, endings: Endings) -> _Groups:
+    """One that the filter drops is replaced, except where slots are counted by publications."""
+    layout, batch = case.layout, float(case.layout.batch_groups)
+    opened, freed = endings.opened(batch, case.yield_frac), endings.freed(batch, case.yield_frac)
+    group = endings.cut(supply.times.curve(layout.members)) if in_rounds(case) else supply.kept.group
+    slot = group.scaled(1.0 if layout.plug is Plug.PER_SYNC else opened / freed)
+    if in_rounds(case) and open_alone(case):  # its end is looked for
+        slot = supply.times.curve(layout.members).scaled(1.0 / case.yield_frac)
+    last_s = group.quantile(1.0 - LAST_OF_BATCH / freed)
+    return _Groups(opened * layout.members, freed, endings.cut(supply.kept.rollout), slot, last_s)
 
 
 def _spread(release: Release, load: tuple[float, float, float], rollout: Curve, period: float) -> Release:

@@ -27,6 +27,14 @@ class Case:
     rate_limit: float = float("inf")
     """Rollouts finished per second that sandbox starts and verifier let through."""
     start_failed_frac: float = 0.0
+    grown_frac: float = 1.0
+    """Mean response so far of a rollout in an engine, over that where none is given up: the oldest are."""
+
+    @property
+    def context_mean(self) -> float:
+        """Context tokens averaged over the tokens that are generated."""
+        prompt = self.rollout.prompt_tokens
+        return prompt + self.grown_frac * (self.rollout.context_mean - prompt)
 
     @property
     def partial(self) -> bool:

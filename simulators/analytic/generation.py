@@ -66,7 +66,7 @@ def resident_limit(case: Case) -> float:
     engine = case.stations.engine
     if engine.kv_tokens is None:
         return float(case.layout.slots)
-    room = engine.kv_tokens * (1.0 - engine.kv_watermark_frac) / case.rollout.context_mean
+    room = engine.kv_tokens * (1.0 - engine.kv_watermark_frac) / case.context_mean
     return max(1.0, min(float(case.layout.slots), room))
 
 
@@ -76,7 +76,7 @@ def step_of(case: Case) -> StepTime:
     if tenant is None:
         return step
     slots = resident_limit(case)
-    full = iteration_s(step, slots, slots * case.rollout.context_mean)
+    full = iteration_s(step, slots, slots * case.context_mean)
     return StepTime(((0.0, full), (1.0, full)))
 
 
@@ -84,7 +84,7 @@ def demand_of(case: Case, hit_frac: float) -> Demand:
     """A mean turn: its tokens, and the prefill of the prompt first, then the tool's answer and what the cache lost."""
     per_token = 0.0 if case.stations.prefill is not None else case.stations.engine.prefill_s_per_token
     rollout = case.rollout
-    return Demand(rollout.turn_tokens, rollout.context_mean, prefilled_tokens(case, hit_frac) * per_token)
+    return Demand(rollout.turn_tokens, case.context_mean, prefilled_tokens(case, hit_frac) * per_token)
 
 
 def prefilled_tokens(case: Case, hit_frac: float) -> float:
@@ -113,7 +113,7 @@ def hit_frac(case: Case, residents: float, paused: float) -> float:
         return 0.0
     if engine.kv_tokens is None or paused <= 0.0:
         return 1.0
-    free = engine.kv_tokens - residents * case.rollout.context_mean
+    free = engine.kv_tokens - residents * case.context_mean
     return max(0.0, min(1.0, free / (paused * case.rollout.resumed_context())))
 
 

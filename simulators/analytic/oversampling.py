@@ -1,14 +1,26 @@
 """More started than needed, the rest given up: what it saves in time, wastes in tokens and does to what is kept.
 
-A round of R groups is dispatched one after another over R / lambda seconds; when n usable ones are finished, at tau
-after the first dispatch, the others are given up:
+Groups belong to rounds of R, in the order in which they open. While a round is being filled, a group of it that the
+filter drops is replaced in it; later it is not: what opens then belongs to the round that is being filled. A round ends
+with its n-th usable group, if it ever has so many, and what still runs of it is given up. (The rules of the event
+engine, simulators/events/buffer.py, taken as a fluid.) Opened evenly over s seconds, one round after another, with D the
+time of a group, f = 1 - E[min(D, s)] / s the share that has finished when the round is full, and y the usable share:
 
-    n = y lambda x integral from tau - span to tau of P(D <= u) du,      span = min(tau, R / lambda)
+    N = R / (1 - (1 - y) f)  open in it;  n / (y f)  where the n-th comes before it is full
+    y N of them are usable in the end, with variance y (1 - y) (1 - f) N: those that still run are yet to be drawn
+    y N > n:   it ends at tau,   n = y N / s x integral from tau - s to tau of P(D <= u) du
+    y N <= n:  it has no end, and nobody is given up
 
-with D the time of a group and y the usable share. All at once (lambda infinite) is the synchronous case: tau is then
-the n-th of R order statistic. A rollout dispatched u before the end stays min(L, u) seconds, and Little's law over all
-of them gives lambda. Members: of M started the first S are kept, and M E[stay] is
-the sum over k < S of (M - k) x time with k done.
+A rollout dispatched u before the end stays min(L, u) seconds. Where nothing holds the generator back, Little's law over
+all of them gives s; under a cap on started groups s is the period, as a round that ends makes one batch (capped.py).
+A round that is open alone (a cap of no more than R, a serial job) is dispatched at once, and all that is dropped is
+replaced in it: N = n / y + R - n, and tau is an order statistic.
+
+Members: of M started the first S are kept, and M E[stay] is the sum over k < S of (M - k) x time with k done.
+
+# n 64, groups of 8, sigma 1, s 3 mean rollouts; opened for a batch, and the share of it that is given up:
+#   R 80: y 1  80.0, 20 % | y .9  82.0, 13 % | y .8  84.3, 5 % | y .7  91.8, .4 % | y .6  106.7, none
+#   R 96: y 1  96.0, 33 % | y .9  98.4, 28 % | y .8  100.9, 21 % | y .7  103.6, 12 % | y .6  109.2, 2 %
 """
 
 import math
@@ -20,9 +32,60 @@ from simulators.queueing.roots import crossing
 
 NODES = (-0.9061798459, -0.5384693101, 0.0, 0.5384693101, 0.9061798459)
 """Gauss-Legendre of five points."""
+SHARES = (0.2369268851, 0.4786286705, 0.5688888889, 0.4786286705, 0.2369268851)
 AT_ONCE = 1e-3
 """Spans below this many mean rollouts are none."""
-SHARES = (0.2369268851, 0.4786286705, 0.5688888889, 0.4786286705, 0.2369268851)
+FIFTHS = (-1.2815515655, -0.5244005127, 0.0, 0.5244005127, 1.2815515655)
+"""Middles of the fifths of a standard normal."""
+SURE_SIGMAS = 3.0
+"""So far from its batch, a round surely has it or surely has not."""
+TURNS = 12
+SETTLED = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """When a round ends, and with it the groups of it that still run."""
+
+    groups_frac: float = 1.0
+    """Dispatched groups that finish in time, usable or not."""
+    ends: tuple[tuple[float, float, float], ...] = ()
+    """(share of rounds, least and greatest age of their groups at the end); the other rounds wait for all of theirs."""
+
+    def opened(self, batch: float, yield_frac: float) -> float:
+        """Groups per batch."""
+        return batch / yield_frac / self.groups_frac
+
+    def freed(self, batch: float, yield_frac: float) -> float:
+        """Slots of a cap on started groups that come free with a batch: its own, and of those that were given up."""
+        return batch * (1.0 + (1.0 / self.groups_frac - 1.0) / yield_frac)
+
+    def cut(self, times: Curve) -> Curve:
+        """Time until the end, or until it is given up with its round."""
+        if not self.ends:
+            return times
+        never = 1.0 - sum(share for share, _, _ in self.ends)
+        last = times.xs[-1] if never > 0.0 else max(high for _, _, high in self.ends)
+        tails = [t * (never + self._open(x)) for x, t in zip(times.xs, times.tails, strict=True) if x < last]
+        return curve_of((*times.xs[: len(tails)], last), (*tails, 0.0)) if len(tails) > 1 else times
+
+    def _open(self, age: float) -> float:
+        """Chance that a group's round ends, and when the group is older than this."""
+        later = [e for e in self.ends if age < e[2]]
+        return sum(share * min(1.0, (high - age) / max(high - low, 1e-9 * high)) for share, low, high in later)
+
+    def ages(self, longest_s: float) -> list[tuple[float, float]]:
+        """(weight, age) of groups when their round ends; `longest_s` where it waits for all."""
+        found = [
+            (0.5 * share * part, 0.5 * (low + high) + 0.5 * (high - low) * node)
+            for share, low, high in self.ends
+            for part, node in zip(SHARES, NODES, strict=True)
+        ]
+        never = 1.0 - sum(share for share, _, _ in self.ends)
+        return [*found, (never, longest_s)] if never > 1e-9 else found
+
+
+ALL_FINISH = Endings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +98,22 @@ class Kept:
     """Time of a kept group."""
     stay_s: float
     """Of a dispatched rollout, finished or given up."""
-    groups_frac: float
-    """Dispatched groups that finish in time, usable or not."""
     length_ratio: float
     """Mean time of kept rollouts over that of all."""
     given_up_frac: float
     """Dispatched rollouts that are given up unfinished."""
+    grown_frac: float = 1.0
+    """Mean age of a rollout in flight, over that where none is given up."""
+    endings: Endings = ALL_FINISH
+
+    @property
+    def groups_frac(self) -> float:
+        return self.endings.groups_frac
 
 
 def all_kept(times: Mixture, members: int) -> Kept:
     rollout = times.curve()
-    return Kept(rollout, times.curve(members), rollout.mean, 1.0, 1.0, 0.0)
+    return Kept(rollout, times.curve(members), rollout.mean, 1.0, 0.0)
 
 
 def first_members(times: Mixture, started: int, kept: int) -> Kept:
@@ -56,7 +124,8 @@ def first_members(times: Mixture, started: int, kept: int) -> Kept:
     spent_by_kept = started * stay - (started - kept) * group.mean
     rollout = times.curve()
     ratio = spent_by_kept / kept / rollout.mean
-    return Kept(rollout, group, stay, 1.0, min(1.0, ratio), 1.0 - kept / started)
+    grown = curve_of(times.xs, running).age / rollout.age
+    return Kept(rollout, group, stay, min(1.0, ratio), 1.0 - kept / started, grown)
 
 
 @lru_cache(maxsize=128)
@@ -72,39 +141,71 @@ def _not_yet(table: Table, started: int, kept: int) -> tuple[tuple[float, ...], 
     return tuple(tails), tuple(running)
 
 
-def rounds(times: Mixture, members: int, needed: float, dispatched: float, in_flight: float) -> Kept:
-    """Rounds of `dispatched` groups of which `needed` must finish, with `in_flight` rollouts at all times."""
-    if needed >= dispatched:
+@dataclass(frozen=True, slots=True)
+class Round:
+    """How groups are oversampled: the n, R and y of the formulas above."""
+
+    batch: float
+    groups: float
+    yield_frac: float
+
+    def endings(self, group: Curve, span_s: float) -> Endings:
+        """Of rounds that are dispatched evenly over so many seconds, one after another."""
+        finished_frac = 1.0 - group.at_most(span_s) / span_s
+        whole = self.groups / (1.0 - (1.0 - self.yield_frac) * finished_frac)
+        dispatched = min(whole, self.batch / max(1e-12, self.yield_frac * finished_frac))
+        usable = self.yield_frac * dispatched
+        sigma = math.sqrt(dispatched * (1.0 - finished_frac) * self.yield_frac * (1.0 - self.yield_frac))
+        sure = abs(usable - self.batch) >= SURE_SIGMAS * sigma
+        kept, ends = 0.0, []
+        lots = (0.0,) if sure else FIFTHS
+        for z in lots:
+            there = usable + z * sigma
+            kept += min(self.batch, there) / len(lots)
+            if there > self.batch:
+                tau = _end_of_round(group, self.batch / (there + self.yield_frac), span_s)
+                ends.append((1.0 / len(lots), max(0.0, tau - span_s), tau))
+        return Endings(kept / usable, tuple(ends))
+
+    def alone(self, group: Curve) -> Endings:
+        """Of rounds each of which is open alone, dispatched at once: what the filter drops is all replaced in it."""
+        needed = self.batch / self.yield_frac
+        dispatched = needed + self.groups - self.batch
+        tau = group.quantile(needed / (dispatched + 1.0))
+        return Endings(needed / dispatched, ((1.0, tau, tau),))
+
+
+def in_flight_endings(times: Mixture, members: int, asked: Round, in_flight: float) -> Endings:
+    """Rounds one after another with `in_flight` rollouts at all times: Little's law sets their pace."""
+    group, rollout = times.curve(members), times.curve()
+    span = asked.groups * members * rollout.mean / in_flight
+    for _ in range(TURNS):
+        endings = asked.endings(group, span)
+        found = endings.opened(asked.batch, asked.yield_frac) * members * _stay_s(rollout, endings) / in_flight
+        if abs(found / span - 1.0) < SETTLED:
+            break
+        span = math.sqrt(span * found)
+    return endings
+
+
+def _stay_s(rollout: Curve, endings: Endings) -> float:
+    return sum(weight * rollout.at_most(age) for weight, age in endings.ages(rollout.xs[-1]))
+
+
+def kept_in_rounds(times: Mixture, members: int, endings: Endings) -> Kept:
+    if not endings.ends:
         return all_kept(times, members)
     group, rollout = times.curve(members), times.curve()
-    share = needed / (dispatched + 1.0)
-    stay, low, tau = rollout.mean, 0.0, 0.0
-    for _ in range(12):
-        span = dispatched * members * stay / in_flight
-        tau = _end_of_round(group, share, span)
-        low = max(0.0, tau - span)
-        found = _mean_over([rollout.at_most(u) for u in _nodes(low, tau)])
-        if abs(found / stay - 1.0) < 1e-4:
-            break
-        stay = math.sqrt(stay * found)
-    ends = _nodes(low, tau)
-    finished = [1.0 - group.over(u) for u in ends]
+    ages = endings.ages(group.xs[-1])
     return Kept(
         rollout=rollout,
-        group=_before(group, ends, finished),
-        stay_s=stay,
-        groups_frac=_mean_over(finished),
-        length_ratio=_kept_ratio(times, members, ends, finished),
-        given_up_frac=1.0 - _mean_over([1.0 - rollout.over(u) for u in ends]),
+        group=_before(group, ages),
+        stay_s=_stay_s(rollout, endings),
+        length_ratio=_kept_ratio(times, members, ages),
+        given_up_frac=sum(weight * rollout.over(age) for weight, age in ages),
+        grown_frac=endings.cut(rollout).age / rollout.age,
+        endings=endings,
     )
-
-
-def _nodes(low: float, high: float) -> list[float]:
-    return [0.5 * (low + high) + 0.5 * (high - low) * node for node in NODES]
-
-
-def _mean_over(values: list[float]) -> float:
-    return 0.5 * sum(share * value for share, value in zip(SHARES, values, strict=True))
 
 
 def _end_of_round(group: Curve, share: float, span_s: float) -> float:
@@ -119,24 +220,26 @@ def _end_of_round(group: Curve, share: float, span_s: float) -> float:
     return crossing(excess, 0.0, group.xs[-1] + span_s)
 
 
-def _before(group: Curve, ends: list[float], finished: list[float]) -> Curve:
+def _before(group: Curve, ages: list[tuple[float, float]]) -> Curve:
     """The time of those groups that finished before their round ended; the grid stops there."""
-    norm = max(1e-12, _mean_over(finished))
+    finished = [(weight, age, 1.0 - group.over(age)) for weight, age in ages]
+    norm, last = max(1e-12, sum(weight * done for weight, _, done in finished)), max(age for _, age in ages)
     xs, tails = [], []
     for x, tail in zip(group.xs, group.tails, strict=True):
-        left = [max(0.0, done - (1.0 - tail)) if x < end else 0.0 for done, end in zip(finished, ends, strict=True)]
+        below = 1.0 - tail
         xs.append(x)
-        tails.append(_mean_over(left) / norm)
-        if x >= ends[-1]:
+        tails.append(sum(weight * max(0.0, done - below) for weight, age, done in finished if x < age) / norm)
+        if x >= last:
             break
     return curve_of(xs, tails) if len(xs) > 1 else group
 
 
-def _kept_ratio(times: Mixture, members: int, ends: list[float], finished: list[float]) -> float:
+def _kept_ratio(times: Mixture, members: int, ages: list[tuple[float, float]]) -> float:
     """E[time of a member | its whole group ended in time] over E[time]."""
-    total, xs = 0.0, times.xs
-    for weight, row in times.weighted_rows:
-        own = curve_of(xs, [1.0 - f for f in row])
-        parts = [(1.0 - own.over(u)) ** (members - 1) * (own.at_most(u) - u * own.over(u)) for u in ends]
-        total += weight * _mean_over(parts)
-    return min(1.0, total / max(1e-12, _mean_over(finished)) / times.curve().mean)
+    total = norm = 0.0
+    for weight, own in times.by_common():
+        for share, age in ages:
+            below = (1.0 - own.over(age)) ** (members - 1)
+            norm += weight * share * below * (1.0 - own.over(age))
+            total += weight * share * below * (own.at_most(age) - age * own.over(age))
+    return min(1.0, total / max(1e-12, norm) / times.curve().mean)

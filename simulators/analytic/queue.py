@@ -2,7 +2,6 @@
 
 from simulators.analytic.balance import Balance
 from simulators.analytic.staleness import Ages
-from simulators.analytic.supply import in_rounds
 from simulators.queueing.order_statistics import Curve
 from simulators.stations import Order, Plug
 
@@ -47,14 +46,15 @@ def ages_of(balance: Balance, queue: float) -> Ages:
 
 def _capped_steps(balance: Balance) -> float:
     """What is left of W/B (or W/B - 1) after the group's own time; replaced unusable groups have used some of it."""
-    layout, group = balance.case.layout, balance.supply.kept.group
-    batch = layout.round_groups if in_rounds(balance.case) else layout.batch_groups
-    width = (layout.limit_groups or batch) / batch
+    case, layout, kept = balance.case, balance.case.layout, balance.supply.kept
+    batch = float(layout.batch_groups)
+    opened, freed = kept.endings.opened(batch, case.yield_frac), kept.endings.freed(batch, case.yield_frac)
+    width = (layout.limit_groups or freed) / freed
     if layout.plug is Plug.PER_SYNC:
         width = max(width, float(layout.sync_interval))
     versions = width if layout.freed_at_start else max(0.0, width - 1.0)
-    lost = (1.0 / balance.case.yield_frac - 1.0) * group.mean / balance.period_s
-    return max(0.0, versions - lost) - group.mean / balance.period_s
+    own = kept.group.mean / balance.period_s
+    return max(0.0, versions - (opened / freed - 1.0) * own) - own
 
 
 def _maximum(balance: Balance) -> float | None:

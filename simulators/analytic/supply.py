@@ -4,8 +4,17 @@ from dataclasses import dataclass
 
 from simulators.analytic.case import Case
 from simulators.analytic.generation import Generation
-from simulators.analytic.oversampling import Kept, all_kept, first_members, rounds
+from simulators.analytic.oversampling import (
+    ALL_FINISH,
+    Endings,
+    Kept,
+    Round,
+    first_members,
+    in_flight_endings,
+    kept_in_rounds,
+)
 from simulators.queueing.order_statistics import Mixture
+from simulators.stations import Plug
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,30 +29,41 @@ class Supply:
 
 
 def in_rounds(case: Case) -> bool:
-    """Groups are oversampled, and what is late is given up. A round that loses a group to the filter opens another."""
+    """Groups are oversampled, and what is late is given up."""
     return case.layout.round_groups > case.layout.batch_groups and not case.partial
 
 
-def _kept(case: Case, times: Mixture, in_flight: float) -> Kept:
+def open_alone(case: Case) -> bool:
+    """No round begins before the one before it is trained."""
     layout = case.layout
-    if layout.members > layout.group_size:
-        return first_members(times, layout.members, layout.group_size)
-    if in_rounds(case):
-        needed = layout.batch_groups / case.yield_frac
-        dispatched = needed + layout.round_groups - layout.batch_groups
-        return rounds(times, layout.group_size, needed, dispatched, in_flight)
-    return all_kept(times, layout.group_size)
+    return layout.plug is Plug.WIP_CAP and (layout.limit_groups or 0) <= layout.round_groups
 
 
-def supply_of(case: Case, made: Generation, in_flight: float | None = None) -> Supply:
+def endings_of(case: Case, made: Generation, times: Mixture, span_s: float | None) -> Endings:
+    """Of rounds dispatched over so many seconds; None: over as many as what is in flight allows."""
+    layout = case.layout
+    if not in_rounds(case):
+        return ALL_FINISH
+    asked = Round(layout.batch_groups, layout.round_groups, case.yield_frac)
+    if open_alone(case):
+        return asked.alone(times.curve(layout.group_size))
+    if span_s is None:
+        return in_flight_endings(times, layout.group_size, asked, made.in_flight)
+    return asked.endings(times.curve(layout.group_size), span_s)
+
+
+def supply_of(case: Case, made: Generation, span_s: float | None = None) -> Supply:
     """Little's law over all rollouts in flight gives the rate of starts; the shares kept do the rest.
 
-    `in_flight` infinite: rounds are dispatched at once.
+    `span_s`: seconds over which a round is dispatched, where something else than what is in flight decides.
     """
-    times = made.times(case)
-    kept = _kept(case, times, made.in_flight if in_flight is None else in_flight)
+    times, layout = made.times(case), case.layout
+    if layout.members > layout.group_size:
+        kept = first_members(times, layout.members, layout.group_size)
+    else:
+        kept = kept_in_rounds(times, layout.members, endings_of(case, made, times, span_s))
     finished = made.rollouts_per_s
     if kept.given_up_frac > 0.0:
         finished *= kept.rollout.mean / max(kept.stay_s, 1e-12)
-    groups = finished / case.layout.members * kept.groups_frac * case.yield_frac
+    groups = finished / layout.members * kept.groups_frac * case.yield_frac
     return Supply(groups, finished * case.attempts, made, times, kept)

@@ -51,7 +51,7 @@ def lost_s(case: Case, made: Generation, times: Curve, step_s: float) -> float:
     """
     sync = case.stations.sync
     residents = made.residents / case.layout.engines
-    refill = residents * case.rollout.context_mean * case.stations.engine.prefill_s_per_token
+    refill = residents * case.context_mean * case.stations.engine.prefill_s_per_token
     if sync.mode is SyncMode.IN_FLIGHT or drained_in_batches(case):
         return sync.seconds + (0.0 if sync.keeps_kv else refill)
     if sync.mode is SyncMode.ABORT and case.partial:
@@ -176,7 +176,7 @@ def _drain(case: Case, made: Generation, times: Curve, period_s: float) -> tuple
         else:
             high = middle
     shares = [_runs(stays, period_s, high * (i + 0.5) / DRAIN_STEPS) for i in range(DRAIN_STEPS)]
-    step, context = step_of(case), case.rollout.context_mean
+    step, context = step_of(case), case.context_mean
     full_s = iteration_s(step, each, each * context)
     paces = [iteration_s(step, each * share, each * share * context) / full_s for share in shares]
     return high / DRAIN_STEPS * sum(paces), high / DRAIN_STEPS * sum(shares)

@@ -142,5 +142,5 @@ def _tenant(balance: Balance) -> float | None:
     if case.stations.tenant is None:
         return None
     slots = resident_limit(case)
-    step_s = iteration_s(case.stations.engine.step, slots, slots * case.rollout.context_mean)
+    step_s = iteration_s(case.stations.engine.step, slots, slots * case.context_mean)
     return max(0.0, slots * case.layout.engines - balance.supply.made.residents) / step_s

@@ -1,7 +1,7 @@
 """Where the analytic model should not decide alone: a rule on inputs and on which limit binds, never on an outcome.
 
-It was drawn up on jobs 0 to 299 of the sampler in tests/oracles/configurations.py, the least round on 7300 to 8299;
-other seeds judge it.
+It was drawn up on jobs 0 to 299 of the sampler in tests/oracles/configurations.py, the least round on 7300 to 8299, the
+fewest rounds under a cap on 20000 to 20499 with their rounds oversampled; other seeds judge it.
 
 | weak where                                     | because                                                       |
 |------------------------------------------------|---------------------------------------------------------------|
@@ -12,14 +12,17 @@ other seeds judge it.
 | prefill engines of their own                   | KV held in the prefill pool blocks it; not modelled           |
 | of them, what is in flight outgrows the KV     | hits and misses of the caches come in turns: chaotic          |
 | the KV pool holds fewer than the slots         | eviction and recomputation; only their mean is modelled       |
-| an oversampled round under 32 groups, or under | the end of a round is one draw, not a quantile; late groups   |
-| a cap on started groups, or carried over       | hold slots that are counted by rounds                         |
+| an oversampled round under 32 groups,          | the end of a round is one draw, not a quantile                |
+| or under a cap of fewer than 3 rounds,         | rounds end and batches start in step, or take turns           |
+| or carried over                                | late groups hold slots that are counted by rounds             |
 | weights by drain or abort                      | restarts are correlated over the residents                    |
 | sandboxes at their quota, or starts limited    | starts come in bursts                                         |
 | turns cut by a context limit, pruning          | cut at mean lengths                                           |
 | lockstep engines with tools                    | the slowest of several random loads                           |
 | order of admission, discarding, per-sync plug  | who is late is a draw; mean ages only                         |
 """
+
+import math
 
 from simulators.analytic.balance import Balance
 from simulators.analytic.generation import resident_limit
@@ -34,6 +37,7 @@ PRESSED_FRAC = 0.15
 RATES_FRAC = 0.05
 QUOTA_FRAC = 0.9
 ROUND_GROUPS = 32
+ROUNDS_OPEN = 3.0
 OUTGROWN = "contexts in flight outgrow the decoders' KV"
 """Rates of such a job are good to some percent; what else is a matter of a percent should be simulated."""
 
@@ -83,11 +87,12 @@ def _of_the_stations(balance: Balance) -> list[tuple[bool, str]]:
 
 def _of_the_admission(balance: Balance) -> list[tuple[bool, str]]:
     case, layout = balance.case, balance.case.layout
-    capped = layout.plug in (Plug.WIP_CAP, Plug.PER_SYNC) and not layout.serial
+    rounds = (layout.limit_groups or math.inf) / layout.round_groups
+    few = layout.plug in (Plug.WIP_CAP, Plug.PER_SYNC) and not layout.serial and rounds < ROUNDS_OPEN
     carried = layout.round_groups > layout.batch_groups and case.partial
     return [
         (in_rounds(case) and layout.round_groups < ROUND_GROUPS, f"a round has fewer than {ROUND_GROUPS} groups"),
-        (in_rounds(case) and capped, "rounds are oversampled under a cap on started groups"),
+        (in_rounds(case) and few, f"the cap on started groups holds {rounds:.1f} rounds, fewer than {ROUNDS_OPEN:.0f}"),
         (carried, "late groups of a round are carried over"),
         (layout.order is Order.ADMISSION, "batches are taken in order of admission"),
         (layout.plug is Plug.DISCARD_STALE, "stale groups are thrown away"),

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import add, neg
 from typing import NamedTuple
 
@@ -114,6 +114,14 @@ class Curve:
     @property
     def mean(self) -> float:
         return self.least[-1]
+
+    @property
+    def age(self) -> float:
+        """Mean age of one that is under way at any moment: E[X^2] / 2 E[X]."""
+        heights = [x * tail for x, tail in zip(self.xs, self.tails, strict=True)]
+        ends = zip(pairwise(self.xs), pairwise(heights), strict=True)
+        parts = [0.5 * (high - low) * (below + above) for (low, high), (below, above) in ends]
+        return (0.5 * self.xs[0] ** 2 + math.fsum(parts)) / self.mean
 
     def scaled(self, factor: float) -> "Curve":
         return Curve(tuple([x * factor for x in self.xs]), self.tails, tuple([x * factor for x in self.least]))
