@@ -1,10 +1,10 @@
 """A cap on started and untrained groups (cycle.py), settled with the engines: what is in flight decides their pace,
 their pace decides the period, and the period how many are in flight.
 
-Oversampled rounds (oversampling.py) of one batch each: the slots of the G groups that were given up since the last batch
-come free with it, and a group runs for S = min(D, time until its round ends). So cycle.py holds with B + G for B and S
-for D. Where rounds have no end, G = 0 and S = D: oversampling is a wider cap and nothing else. A round that is open
-alone is waited for until its end.
+Oversampled rounds (oversampling.py): the slots of the G groups that were given up since the last batch come free with
+the next, and a group runs for S = min(D, time until its round ends). So cycle.py holds with B + G for B and S for D.
+Where rounds have no end, G = 0 and S = D: oversampling is a wider cap and nothing else. A round that is open alone is
+waited for until its end.
 
 # 256 groups of 16, 768 in flight, W = 9 R, 73 % usable, 512 + 1,536 GPUs (solve-rate-saturates at its start); seconds
 # of a step by these formulas, and by the event engine:  R 256  206, 208 | 288  198, 199 | 384  217, 217 | 512  277, 271

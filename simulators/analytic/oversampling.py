@@ -2,9 +2,9 @@
 
 Groups belong to rounds of R, in the order in which they open. While a round is being filled, a group of it that the
 filter drops is replaced in it; later it is not: what opens then belongs to the round that is being filled. A round ends
-with its n-th usable group, if it ever has so many, and what still runs of it is given up. (The rules of the event
-engine, simulators/events/buffer.py, taken as a fluid.) Opened evenly over s seconds, one round after another, with D the
-time of a group, f = 1 - E[min(D, s)] / s the share that has finished when the round is full, and y the usable share:
+with its n-th usable group, if it ever has so many, and what still runs of it is given up. (The event engine's rules,
+simulators/events/buffer.py, taken as a fluid.) Opened evenly over s seconds, one round after another, with D the time
+of a group, f = 1 - E[min(D, s)] / s the share that has finished when the round is full, and y the usable share:
 
     N = R / (1 - (1 - y) f)  open in it;  n / (y f)  where the n-th comes before it is full
     y N of them are usable in the end, with variance y (1 - y) (1 - f) N: those that still run are yet to be drawn

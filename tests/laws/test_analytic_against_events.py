@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import log1p
+from math import ceil, log1p
+from random import Random
 
 import pytest
 
@@ -12,12 +13,14 @@ from simulators.analytic import AnalyticModel
 from simulators.event_model import EventModel
 from simulators.plant import Mode
 from simulators.scenario import job_at
-from simulators.stations import Plug, SyncMode
+from simulators.stations import Admission, Plug, SyncMode
 from tests.oracles.configurations import Configuration, configuration
 from tuner.scenario_files import load
 
 MEDIAN, NINE_TENTHS = 0.005, 0.04
 """Promised errors of throughput outside the weak rule."""
+ROUNDS_MEDIAN = 0.01
+"""The same where rounds of groups are oversampled under a cap on started ones."""
 WEAK_SHARE, WEAK_SHARE_WITH_EXTRAS = 0.4, 0.6
 """Of the published sampling distribution, at most; with extras, of all that it holds."""
 FRESH = 1000
@@ -101,6 +104,57 @@ def test_a_prefix_cache_that_holds_a_part_of_what_is_paused_does_not_choke_the_p
     events = EventModel(job.stations, batches=20, warm_up_batches=6)
     did = events.predict(job.topology, job.workload, job.setpoints)
     assert said.useful_rollouts_per_s == pytest.approx(did.useful_rollouts_per_s, rel=0.2)
+
+
+def in_rounds(seed: int) -> Configuration:
+    """A random job under a cap on started groups, more of which are started than a batch needs."""
+    job, draw = configuration(seed, extras=False), Random(seed)
+    knobs = replace(
+        job.setpoints,
+        oversampling_ratio=draw.choice((1.1, 1.125, 1.25, 1.5, 2.0)),
+        staleness_bound=float(draw.choice((2, 3, 4, 6, 8))),
+        filter_zero_adv=draw.random() < 0.6,
+    )
+    stations = replace(job.stations, admission=Admission(Plug.WIP_CAP, None, draw.random() < 0.5))
+    return replace(job, stations=replace(stations, group_wise_oversampling=True), setpoints=knobs)
+
+
+def rounds_held(seeds: Iterable[int], rollouts: int) -> None:
+    jobs = [job for job in map(in_rounds, seeds) if job.topology.mode is Mode.OVERLAPPED]
+    found = [pair for job in jobs if (pair := compared_job(job, rollouts)) is not None and not pair.weak]
+    errors = [abs(pair.error) for pair in found]
+    assert len(found) >= 0.4 * len(jobs)
+    assert any(pair.events.waste.get("oversampled") for pair in found)
+    assert not all(pair.events.waste.get("oversampled") for pair in found)
+    assert quantile(errors, 0.5) <= ROUNDS_MEDIAN, table(found)
+    assert quantile(errors, 0.9) <= NINE_TENTHS, table(found)
+    wasted = [abs(p.analytic.waste.get("oversampled", 0.0) - p.events.waste.get("oversampled", 0.0)) for p in found]
+    assert quantile(wasted, 0.9) <= 0.03, table(found)
+
+
+def test_more_groups_than_a_batch_needs_under_a_cap_on_started_groups() -> None:
+    rounds_held(range(FRESH, FRESH + 60), 20_000)
+
+
+@pytest.mark.slow
+def test_three_hundred_jobs_with_more_groups_than_a_batch_needs_under_a_cap_on_started_groups() -> None:
+    rounds_held(range(FRESH, FRESH + 300), 60_000)
+
+
+@pytest.mark.parametrize("ratio", [1.125, 1.25, 1.5])
+def test_rounds_that_never_have_their_batch_are_a_wider_cap_and_nothing_else(ratio: float) -> None:
+    """Too many groups end without a signal: no round is ever complete, so nobody is given up."""
+    scenario = load("solve-rate-saturates").scenario
+    job = job_at(scenario, 120, 0.0, replace(scenario.setpoints, oversampling_ratio=ratio))
+    batch = (job.setpoints.batch_rollouts or 0) // (job.setpoints.group_size or 1)
+    limit = ceil((1.0 + (job.setpoints.staleness_bound or 0.0)) * round(ratio * batch))
+    wider = replace(job.stations, admission=replace(job.stations.admission, limit_groups=limit))
+    plain = replace(job.setpoints, oversampling_ratio=None)
+    for model in (AnalyticModel, lambda stations: EventModel(stations, batches=10, warm_up_batches=10)):
+        over = model(job.stations).predict(job.topology, job.workload, job.setpoints)
+        wide = model(wider).predict(job.topology, job.workload, plain)
+        assert "oversampled" not in over.waste
+        assert over.rollouts_per_s == pytest.approx(wide.rollouts_per_s, rel=1e-6)
 
 
 def drained(job: Configuration) -> Configuration:

@@ -6,11 +6,13 @@ import pytest
 
 from simulators.analytic import AnalyticModel
 from simulators.analytic.engine import Demand, Server, Stops, flow, iteration_s
+from simulators.analytic.oversampling import Round
 from simulators.analytic.sandbox import start_of
 from simulators.event_state import Job
 from simulators.limits import binding_limits
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.queueing.closed import Station, convolution
+from simulators.queueing.order_statistics import Part, mixture
 from simulators.stations import (
     Admission,
     Engine,
@@ -39,6 +41,27 @@ def test_a_serial_step_in_mean_rollouts(slots: int, means: float) -> None:
     workload = Workload(Lengths(1.0), Lengths(1000.0, 1.0))
     found = AnalyticModel(stations).predict(topology, workload, Setpoints(group_size=8, batch_rollouts=256))
     assert (found.step_s - 1.0) / 10.0 == pytest.approx(means, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("groups", "usable", "opened", "given_up"),
+    [
+        *((80, 1.0, 80.0, 0.2), (80, 0.9, 82.0, 0.13), (80, 0.8, 84.3, 0.05), (80, 0.7, 91.8, 0.004)),
+        *((80, 0.6, 106.7, 0.0), (96, 1.0, 96.0, 0.33), (96, 0.9, 98.4, 0.28), (96, 0.8, 100.9, 0.21)),
+        *((96, 0.7, 103.6, 0.12), (96, 0.6, 109.2, 0.02)),
+    ],
+)
+def test_what_a_round_opens_and_gives_up(groups: int, usable: float, opened: float, given_up: float) -> None:
+    of_eight = mixture([(1.0, [Part(1.0, 1.0, 1.0)])]).curve(8)
+    found = Round(64.0, groups, usable).endings(of_eight, 3.0)
+    assert found.opened(64.0, usable) == pytest.approx(opened, abs=0.06)
+    assert 1.0 - found.groups_frac == pytest.approx(given_up, abs=0.005)
+
+
+def test_the_age_of_what_is_under_way_is_that_of_renewal_theory() -> None:
+    """E[X^2] / 2 E[X]: of a constant half of it, of a lognormal exp(sigma^2) / 2."""
+    assert mixture([(1.0, [Part(1.0, 3.0, 0.0)])]).curve().age == pytest.approx(1.5, rel=2e-3)
+    assert mixture([(1.0, [Part(1.0, 1.0, 0.5)])]).curve().age == pytest.approx(exp(0.25) / 2.0, rel=2e-3)
 
 
 def test_limits_of_a_capped_job() -> None:
