@@ -7,7 +7,7 @@ does without: that lattice is looked over first.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import exp, inf, isfinite, log
+from math import ceil, exp, inf, isfinite, log
 from statistics import fmean
 
 from policies.control import View, split_to
@@ -17,13 +17,13 @@ from policies.settings import SPLIT, gpus, merged, with_in_flight
 from policies.stages import first_most, way
 from simulators.analytic.weak import OUTGROWN
 from simulators.legality import legal_sizes
-from simulators.plant import Mode, Setpoints
+from simulators.plant import Change, Mode, Setpoints
 from simulators.signals import TINY
 
 FLIGHT_STEP, FLIGHT_STEPS = 1.25, 4
 """One step of the limit in flight, and how many of them one change may take."""
 FLAT = 0.005
-"""Where more in flight brings no more than this, it only makes rollouts older."""
+"""Where more in flight brings no more than this, it only makes rollouts older; more oversampling only wastes them."""
 RATIO_STEP, RATIO_MAX = 0.125, 2.0
 """One step of the oversampling ratio, and how far it goes."""
 CLIMB_MAX = 24
@@ -122,6 +122,12 @@ def _climbed(
     return {sizes[spot]: found for spot, found in known.items() if found is not None}
 
 
+def _nearest_best(worths: Mapping[int, float], start: int) -> int:
+    """As good as the best but for what is flat, and no further from `start` than it must be."""
+    enough = (1.0 - FLAT) * max(worths.values())
+    return min((spot for spot, worth in worths.items() if worth >= enough), key=lambda spot: abs(spot - start))
+
+
 def splits(view: View, ask: Ask, now: float, drift: Outlook) -> tuple[Option, ...]:
     """Every split that was asked for on the side of the best one, by what is to come."""
     start, total = view.in_force.gpus_trainer, gpus(view.in_force)
@@ -194,15 +200,37 @@ def _outgrown(view: View, changes: Setpoints) -> bool:
 
 
 def _ratios(view: View, ask: Ask, now: float) -> Option | None:
-    if view.capability("oversampling_ratio") is None:
+    """One step, where the next may follow at once; where each is a restart, as far as it goes."""
+    capability = view.capability("oversampling_ratio")
+    if capability is None:
         return None
-    return _best_of(ask, now, (Setpoints(oversampling_ratio=ratio) for ratio in next_ratios(view.in_force)))
+    if capability.change is not Change.RESTART:
+        return _best_of(ask, now, (Setpoints(oversampling_ratio=ratio) for ratio in next_ratios(view.in_force)))
+    start = view.in_force.oversampling_ratio or 1.0
+    ratios = ratios_from(start)
+    spot = ratios.index(start)
+
+    def wish(place: int) -> Setpoints:
+        return Setpoints(oversampling_ratio=ratios[place])
+
+    worths = _climbed(list(range(len(ratios))), spot, lambda place: now if place == spot else ask(wish(place)))
+    least = _nearest_best(worths, spot)
+    return None if least == spot else Option(wish(least), worths[least])
 
 
 def next_ratios(in_force: Setpoints) -> list[float]:
     """One step down and up, as far as they go; the last step down is what is left to 1."""
     start = in_force.oversampling_ratio or 1.0
-    return sorted({max(1.0, start - RATIO_STEP), min(max(start, RATIO_MAX), start + RATIO_STEP)} - {start})
+    ratios = ratios_from(start)
+    spot = ratios.index(start)
+    return [ratio for ratio in ratios[max(0, spot - 1) : spot + 2] if ratio != start]
+
+
+def ratios_from(start: float) -> list[float]:
+    """Whole steps from this one down to 1 and up to the highest; the last one either way is what is left."""
+    most = max(start, RATIO_MAX)
+    steps = ceil((most - 1.0) / RATIO_STEP)
+    return sorted({max(1.0, min(most, start + k * RATIO_STEP)) for k in range(-steps, steps + 1)})
 
 
 def _flights(view: View, ask: Ask, now: float) -> Option | None:
@@ -217,7 +245,7 @@ def _flights(view: View, ask: Ask, now: float) -> Option | None:
         return with_in_flight(view.in_force, view.topology, total)
 
     worths = _climbed(sizes, start, lambda n: now if n == start else ask(wish(n)))
-    least = min((n for n in worths if worths[n] >= (1.0 - FLAT) * max(worths.values())), key=lambda n: abs(n - start))
+    least = _nearest_best(worths, start)
     return None if least == start else Option(wish(least), worths[least])
 
 

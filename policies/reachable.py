@@ -6,7 +6,7 @@ from functools import cached_property
 from math import log
 
 from policies.objective import Objective, violations
-from policies.options import FLIGHT_STEP, FLIGHT_STEPS, RATIO_MAX, RATIO_STEP
+from policies.options import FLIGHT_STEP, FLIGHT_STEPS, ratios_from
 from policies.settings import merged, values, with_in_flight, with_trainer
 from simulators.legality import legal_sizes
 from simulators.plant import Setpoints, TrainerResize
@@ -72,9 +72,7 @@ class Reach:
         if "oversampling_ratio" not in self.movable:
             return ()
         start = self.scenario.setpoints.oversampling_ratio or 1.0
-        most = round((RATIO_MAX - 1.0) / RATIO_STEP)  # all that a law may take, either way
-        near = (start + k * RATIO_STEP for k in range(-most, most + 1) if k)
-        return tuple(sorted({ratio for ratio in (1.0, *near) if 1.0 <= ratio <= RATIO_MAX} - {start}))
+        return tuple(ratio for ratio in ratios_from(start) if ratio != start)
 
     def around(self, spot: Spot) -> Iterator[Spot]:
         """The legal spots one step away, knob by knob."""

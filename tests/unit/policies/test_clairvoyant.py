@@ -102,6 +102,7 @@ def starved_and_oversampled() -> Scenario:
     """Each engine's limit binds, and every fourth rollout is started in vain."""
     base = load("steady-noise-24h").scenario
     knobs = replace(base.setpoints, max_in_flight=240, max_in_flight_per_engine=10, oversampling_ratio=1.3)
+    knobs = replace(knobs, filter_zero_adv=False)  # else the round fills up with what the filter drops
     able = ("max_in_flight", "max_in_flight_per_engine", "oversampling_ratio")
     return replace(base, setpoints=knobs, move=tuple(Move(knob) for knob in able))
 

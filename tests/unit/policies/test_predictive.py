@@ -6,11 +6,11 @@ import pytest
 
 from policies.control import Capability, Hold, Proposal, View
 from policies.laws.predictive import Predictive
-from policies.options import next_ratios
+from policies.options import FLAT, next_ratios
 from policies.settings import ACTED, knobs_of, merged, with_in_flight
 from simulators.analytic import AnalyticModel
 from simulators.event_state import Job
-from simulators.plant import Bounds, Setpoints, Topology
+from simulators.plant import Bounds, Change, Setpoints, Topology
 from simulators.scenario import job_at
 from simulators.snapshot import snapshot_of
 from tuner.scenario_files import load
@@ -91,6 +91,56 @@ def test_a_limit_of_each_engine_goes_up_with_the_limit_of_all() -> None:
 )
 def test_oversampling_goes_down_to_none_from_wherever_it_is(now: float | None, near: list[float]) -> None:
     assert next_ratios(Setpoints(oversampling_ratio=now)) == pytest.approx(near)
+
+
+def restarted(view: View) -> View:
+    return replace(view, capabilities=tuple(replace(c, change=Change.RESTART) for c in view.capabilities))
+
+
+def oversampled_in_vain() -> View:
+    """Twice as many groups are started as a batch needs; each is usable."""
+    job = job_of("steady-noise-24h")
+    knobs = replace(job.setpoints, oversampling_ratio=2.0, filter_zero_adv=False)
+    return view_of(replace(job, setpoints=knobs), "oversampling_ratio")
+
+
+def behind_its_cap(*knobs: str) -> View:
+    """Half of the groups end without a signal, and the cap on started groups binds: oversampling widens it."""
+    scenario = load("solve-rate-saturates").scenario
+    job = job_at(scenario, 150, 0.0, replace(scenario.setpoints, gpus_trainer=320, gpus_generator=1728))
+    return restarted(view_of(job, *knobs, bounds=scenario.bounds))
+
+
+@pytest.mark.parametrize("change", [Change.HOT, Change.BOUNDARY])
+def test_oversampling_goes_a_step_at_a_time_where_the_next_may_follow(change: Change) -> None:
+    view = oversampled_in_vain()
+    view = replace(view, capabilities=tuple(replace(c, change=change) for c in view.capabilities))
+    answer = Predictive().decide(view)
+    assert isinstance(answer, Proposal)
+    assert answer.changes == Setpoints(oversampling_ratio=1.875)
+
+
+@pytest.mark.parametrize("view", [restarted(oversampled_in_vain()), behind_its_cap("oversampling_ratio")])
+def test_where_each_step_of_oversampling_is_a_restart_it_goes_all_the_way_at_once_and_no_further(view: View) -> None:
+    answer = Predictive().decide(view)
+    assert isinstance(answer, Proposal)
+    worths = {1.0 + k / 8.0: useful(view, replace(view.in_force, oversampling_ratio=1.0 + k / 8.0)) for k in range(9)}
+    enough, start = (1.0 - FLAT) * max(worths.values()), view.in_force.oversampling_ratio or 1.0
+    nearest = min((ratio for ratio in worths if worths[ratio] >= enough), key=lambda ratio: abs(ratio - start))
+    assert abs(nearest - start) > 0.125
+    assert answer.changes == Setpoints(oversampling_ratio=nearest)
+
+
+def test_a_restart_for_a_split_takes_all_of_the_oversampling_with_it() -> None:
+    view = behind_its_cap("gpus_trainer", "oversampling_ratio")
+    view = replace(view, in_force=replace(view.in_force, gpus_trainer=512, gpus_generator=1536))
+    answer = Predictive().decide(view)
+    assert isinstance(answer, Proposal)
+    assert knobs_of(answer.changes) == ("gpus_trainer", "oversampling_ratio")
+    assert (answer.changes.oversampling_ratio or 1.0) > 1.125
+    split = replace(answer.changes, oversampling_ratio=None)
+    alone, both = (useful(view, merged(view.in_force, changes)) for changes in (split, answer.changes))
+    assert both > 1.02 * alone
 
 
 def test_a_knob_that_is_only_advised_keeps_no_other_from_being_turned() -> None:
