@@ -4,6 +4,8 @@ A tick without a review due holds. A review climbs, knob by knob, from the setti
 
     split (in flight per engine kept) | prefill : decode | oversampling ratio | in flight
 
+all the way, but for the oversampling ratio where its steps are no restarts: one a move.
+
     X(s) = value of the model's prediction (policies/objective.py); a setting that breaks a hard bound which the one in
            force keeps does not count
     gain = X(best) / X(now) - 1,  wanted when  gain x horizon >= payback_ratio x cost  and  its 80 % interval > 0
