@@ -145,7 +145,7 @@ def test_three_hundred_jobs_with_more_groups_than_a_batch_needs_under_a_cap_on_s
 def test_rounds_that_never_have_their_batch_are_a_wider_cap_and_nothing_else(ratio: float) -> None:
     """Too many groups end without a signal: no round is ever complete, so nobody is given up."""
     scenario = load("solve-rate-saturates").scenario
-    job = job_at(scenario, 120, 0.0, replace(scenario.setpoints, oversampling_ratio=ratio))
+    job = job_at(scenario, 250, 0.0, replace(scenario.setpoints, oversampling_ratio=ratio))
     batch = (job.setpoints.batch_rollouts or 0) // (job.setpoints.group_size or 1)
     limit = ceil((1.0 + (job.setpoints.staleness_bound or 0.0)) * round(ratio * batch))
     wider = replace(job.stations, admission=replace(job.stations.admission, limit_groups=limit))

@@ -114,7 +114,7 @@ def test_all_knobs_that_can_be_turned_are_within_its_reach() -> None:
     said = analytic_rates(scenario, progress)
     settings = promising(Reach(scenario), progress, said, 8)
     best = max(settings, key=lambda s: said(0, s, 0.0))
-    assert best.oversampling_ratio == 1.0
+    assert (best.oversampling_ratio or 1.0) < 1.3
     assert (best.max_in_flight or 0) > 240
     assert (best.max_in_flight_per_engine or 0) > 10
     assert said(0, best, 0.0) > 1.3 * said(0, scenario.setpoints, 0.0)

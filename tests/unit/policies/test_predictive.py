@@ -107,7 +107,7 @@ def oversampled_in_vain() -> View:
 def behind_its_cap(*knobs: str) -> View:
     """Half of the groups end without a signal, and the cap on started groups binds: oversampling widens it."""
     scenario = load("solve-rate-saturates").scenario
-    job = job_at(scenario, 150, 0.0, replace(scenario.setpoints, gpus_trainer=320, gpus_generator=1728))
+    job = job_at(scenario, 250, 0.0, replace(scenario.setpoints, gpus_trainer=320, gpus_generator=1728))
     return restarted(view_of(job, *knobs, bounds=scenario.bounds))
 
 
