@@ -21,7 +21,7 @@ from math import exp, log, sqrt
 
 from policies.base import Interval
 from policies.beliefs import CENTRAL_80
-from policies.following import level_now, wander
+from policies.following import level_now, since_jump, wander
 from policies.moves import Move
 from policies.readings import ROWS_MIN, Level, work, work_series
 from simulators.signals import TINY
@@ -71,6 +71,7 @@ def standing(snapshot: Snapshot, since_s: float | None, until_s: float) -> dict[
     found = {}
     for name, values in work_series(snapshot, since_s, until_s).items():
         known = [log(value) for value in values if value > TINY]
+        known = known[since_jump(known) :]  # before it the job was another one
         if len(known) < ROWS_MIN:
             continue
         seen = wander(known)

@@ -11,7 +11,7 @@ import pytest
 from policies.base import Interval
 from policies.control import Outcome
 from policies.moves import Move, path_of
-from policies.probation import Judgement, Probation, judged, realised_gain
+from policies.probation import Judgement, Probation, judged, realised_gain, standing
 from policies.readings import Level, work
 from policies.settings import with_trainer
 from simulators.snapshot import Row, Snapshot
@@ -90,6 +90,17 @@ def test_steps_from_before_do_not_count() -> None:
 @pytest.mark.parametrize("before", [{}, {"rollouts": Level(0.0, 0.0, 5)}, {"tokens": Level(1.0, 0.0, 5)}])
 def test_nothing_to_compare_with_is_no_gain(before: dict[str, Level]) -> None:
     assert realised_gain(before, {"rollouts": Level(1.0, 0.0, 5)}) is None
+
+
+@pytest.mark.parametrize(("after", "said"), [(2.2, Judgement.GOOD), (1.7, Judgement.BAD)])
+def test_what_was_before_a_jump_is_no_yardstick(after: float, said: Judgement) -> None:
+    """The job became half as fast six steps before the move: it is held against those six, not against a walk."""
+    fast, slow = steps_of(4.0, 8000.0, BEFORE_S, 40), steps_of(2.0, 8000.0, BEFORE_S + 4000.0, 6, seed=1)
+    before = standing(Snapshot({}, (*fast.rows, *slow.rows)), None, AFTER_S)
+    assert before["rollouts"].mean == pytest.approx(2.0, rel=0.03)
+    move = Move("d1", path_of(START, with_trainer(START, TOPOLOGY, 56)), 0.0, 300.0, 100.0, "a test")
+    probation = Probation(move, ("gpus_trainer",), AFTER_S, None, before)
+    assert judged(probation, steps_of(after, 8000.0), AFTER_S + 1000.0)[0] is said
 
 
 def test_however_steps_scatter_no_move_has_cost_more_than_all() -> None:
