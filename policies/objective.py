@@ -69,7 +69,7 @@ def violations(
     """Every bound that a setting breaks, as far as it can be told; empty where none is."""
     found = _by_settings(bounds, settings)
     if prediction is not None:
-        found += _by_prediction(objective, bounds, prediction)
+        found += [*_by_prediction(objective, bounds, prediction), *_untold(settings, prediction)]
     return tuple(Violation(constraint, reason) for constraint, reason in found)
 
 
@@ -108,6 +108,13 @@ def _by_prediction(objective: Objective, bounds: Bounds, prediction: Prediction)
             )
             found.append((constraint, detail))
     return found
+
+
+def _untold(settings: Setpoints, prediction: Prediction) -> list[tuple[Constraint, str]]:
+    """Who starts more than is kept has to know what is kept."""
+    if prediction.kept_length_ratio is not None or (settings.oversampling_ratio or 1.0) <= 1.0:
+        return []
+    return [(Constraint.LENGTH_BIAS, "how much shorter than the attempted rollouts the kept ones are cannot be told")]
 
 
 def _bounded(objective: Objective, staleness: Staleness | None) -> float | None:

@@ -54,3 +54,10 @@ def test_what_is_unknown_breaks_nothing() -> None:
     bounds = Bounds(10, 20, 5, 1, 0.1)
     unknown = replace(GOOD, staleness=None, kept_length_ratio=None)
     assert violations(Objective(), bounds, Setpoints(), unknown) == ()
+
+
+def test_who_starts_more_than_is_kept_has_to_know_what_is_kept() -> None:
+    untold = replace(GOOD, kept_length_ratio=None)
+    assert broken(untold, replace(START, oversampling_ratio=1.125)) == [Constraint.LENGTH_BIAS]
+    assert broken(untold, replace(START, oversampling_ratio=1.0)) == []
+    assert broken(GOOD, replace(START, oversampling_ratio=1.125)) == []
