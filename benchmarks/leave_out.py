@@ -27,7 +27,7 @@ from tuner.scenario_files import load, shipped
 GRID: Mapping[str, tuple[float, ...]] = {
     "gain_min_frac": (0.01, 0.04),
     "payback_ratio": (1.0, 4.0),
-    "misfit_frac": (0.01, 0.05),
+    "misfit_frac": (0.005, 0.02),
     "trend_share": (0.0, 1.0),
     "review_s": (120.0, 900.0),
 }
