@@ -178,7 +178,8 @@ def _simulated(
     view: View, worths: Mapping[int, float], start: int, wish: Callable[[int], Setpoints]
 ) -> Mapping[int, float]:
     """The few best and the one in force, by simulation, where caches that are outgrown leave the model some percent
-    off; in terms of what it says of the one in force. As they are where nothing else is near, or there is no answer.
+    off; in terms of what it says of the one in force. As they are where nothing else is near. No answer is a no, as at
+    the gate: without one the setting in force is all there is.
     """
     least = NEAR_FRAC * max(worths.values())
     near = sorted((p for p in worths if worths[p] >= least), key=lambda p: -worths[p])[:NEAR_MOST]
@@ -189,7 +190,7 @@ def _simulated(
         then = merged(view.in_force, wish(place))
         told = view.simulated(then)
         if told is None or not isfinite(worth := value(view.objective, told, then)):
-            return worths
+            return {start: worths[start]}
         found[place] = worth
     return {p: worths[start] * worth / found[start] for p, worth in found.items()} if found[start] > TINY else worths
 
