@@ -8,6 +8,7 @@ Without a stated discount staleness costs nothing inside its bound and everythin
 from dataclasses import dataclass
 from enum import StrEnum
 
+from policies.outlook import CLEAR
 from policies.settings import gpus
 from simulators.model import Prediction, Staleness
 from simulators.plant import Bounds, Setpoints
@@ -98,11 +99,12 @@ def _by_prediction(objective: Objective, bounds: Bounds, prediction: Prediction)
     age, limit = _bounded(objective, prediction.staleness), bounds.staleness_max
     if age is not None and limit is not None and age > limit:
         found.append((Constraint.STALENESS, f"{objective.staleness} staleness {age:.2f} exceeds {limit:g} versions"))
-    for constraint, what, ratio in (
-        (Constraint.LENGTH_BIAS, "mean length", prediction.kept_length_ratio),
-        (Constraint.SOLVE_BIAS, "solve rate", prediction.kept_solve_ratio),
+    for constraint, what, ratio, error in (
+        (Constraint.LENGTH_BIAS, "mean length", prediction.kept_length_ratio, prediction.kept_length_error),
+        (Constraint.SOLVE_BIAS, "solve rate", prediction.kept_solve_ratio, prediction.kept_solve_error),
     ):
-        if ratio is not None and ratio < bounds.kept_over_attempted_min:
+        # What a short simulation tells is off by chance: two settings alike may lie on either side of a bound.
+        if ratio is not None and ratio + CLEAR * (error or 0.0) < bounds.kept_over_attempted_min:
             detail = (
                 f"kept rollouts have {ratio:.0%} of the attempted {what}, under {bounds.kept_over_attempted_min:.0%}"
             )

@@ -1,8 +1,10 @@
 """EventModel: the same question as the analytic model's, answered by running events."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import inf, sqrt
+from statistics import fmean, stdev
 
 from simulators.counters import Counters
 from simulators.distributions import NEVER
@@ -100,8 +102,10 @@ def predicted(made: Parameters, windows: list[Counters]) -> Prediction:
         rollout_s=_mean(c.rollout_s, c.finished),
         group_s=_mean(c.group_s, c.finished_groups),
         waste={cause: count / c.dispatched for cause, count in c.waste.items() if count},
-        kept_length_ratio=_ratio(c.trained_response, c.trained, c.attempted_response, c.attempted),
-        kept_solve_ratio=_ratio(c.trained_solved, c.trained, c.attempted_solved, c.attempted),
+        kept_length_ratio=_length_ratio(c),
+        kept_solve_ratio=_solve_ratio(c),
+        kept_length_error=_standard_error([_length_ratio(w) for w in windows]),
+        kept_solve_error=_standard_error([_solve_ratio(w) for w in windows]),
         sandbox_wait_s=_mean(c.box_wait_s, c.boxes_started) if counts.sandboxed else None,
         sandbox_failed_frac=_mean(c.boxes_failed, c.boxes_started) if counts.sandboxed else None,
         preemptions_per_rollout=_mean(c.preempted, c.finished) if made.rates.kv_tokens < NEVER else None,
@@ -117,12 +121,23 @@ def _ratio(kept_sum: float, kept: int, all_sum: float, attempted: int) -> float 
     return (kept_sum / kept) / (all_sum / attempted)
 
 
+def _length_ratio(c: Counters) -> float | None:
+    return _ratio(c.trained_response, c.trained, c.attempted_response, c.attempted)
+
+
+def _solve_ratio(c: Counters) -> float | None:
+    return _ratio(c.trained_solved, c.trained, c.attempted_solved, c.attempted)
+
+
+def _standard_error(values: Iterable[float | None]) -> float | None:
+    """Of their mean, taken for independent (batch means); None for fewer than two."""
+    known = [value for value in values if value is not None]
+    return stdev(known) / sqrt(len(known)) if len(known) > 1 else None
+
+
 def _standard_error_frac(rates: list[float]) -> float | None:
-    if len(rates) < 2:
-        return None
-    mean = sum(rates) / len(rates)
-    variance = sum((rate - mean) ** 2 for rate in rates) / (len(rates) - 1)
-    return sqrt(variance / len(rates)) / mean if mean else None
+    error = _standard_error(rates)
+    return error / fmean(rates) if error is not None and any(rates) else None
 
 
 def _staleness(histogram: tuple[int, ...]) -> Staleness | None:

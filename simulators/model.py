@@ -51,6 +51,9 @@ class Prediction:
     kept_length_ratio: float | None = None
     """Mean response length of what is trained over what was attempted: the length bias."""
     kept_solve_ratio: float | None = None
+    kept_length_error: float | None = None
+    kept_solve_error: float | None = None
+    """Standard errors of both, where they were simulated."""
     sandbox_wait_s: float | None = None
     sandbox_failed_frac: float | None = None
     preemptions_per_rollout: float | None = None
