@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from multiprocessing import active_children
 
+from tuner.children import ending_with_parent
 from tuner.evaluation.controlled import controlled, nothing
 from tuner.evaluation.tasks import ORACLE, Run, Task, sized
 from tuner.evaluation.yardstick import yardstick
@@ -25,7 +26,7 @@ def all_done(tasks: Sequence[Task], workers: int | None = None) -> Iterator[Run]
     if count == 1 or len(tasks) == 1:
         yield from map(done, tasks)
         return
-    with ProcessPoolExecutor(count) as pool:
+    with ProcessPoolExecutor(count, initializer=ending_with_parent) as pool:
         try:
             for future in as_completed([pool.submit(done, task) for task in tasks]):
                 yield future.result()

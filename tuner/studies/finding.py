@@ -9,6 +9,7 @@ from multiprocessing import get_context
 from random import Random
 from typing import Any
 
+from tuner.children import ending_with_parent
 from tuner.errors import ConfigError
 from tuner.studies.apart import TIMEOUT_S
 from tuner.studies.cases import Case, Cohorts
@@ -163,7 +164,7 @@ def mapped(of: Callable[[Any], Any], asked: Sequence[Any], workers: int) -> list
         found.append(of(asked[len(found)]))
     rest = asked[len(found) :]
     if rest:
-        with ProcessPoolExecutor(min(workers, len(rest)), mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(min(workers, len(rest)), get_context("spawn"), ending_with_parent) as pool:
             found += pool.map(of, rest)
     return found
 
