@@ -149,9 +149,9 @@ class Predictive:
         refused one, a sure one on the way to it.
         """
         splits = [(gain, option) for gain, option in found if option.points]
-        on_the_way = [pair for pair in splits if nearer(view.in_force, pair[1].changes, view.refused)]
-        splits = [pair for pair in on_the_way if self._surely(view, pair)] or splits
         restart = any(_restarts(view, option.changes) for _, option in splits)
+        on_the_way = [pair for pair in splits if not restart and nearer(view.in_force, pair[1].changes, view.refused)]
+        splits = [pair for pair in on_the_way if self._surely(view, pair)] or splits
         if splits:
             yield max(splits, key=lambda pair: self._won(view, pair, sure=not restart))
         yield from (pair for pair in found if not pair[1].points)
