@@ -16,6 +16,12 @@ generator makes its k batches from nothing, the last of them done after q, a dis
     k T >= (k R - slots)+ / rate + q,    k T >= k T_train + (spread + q - age)+
 
 A trainer that does not wait for them goes on with the batches that are there, and the first bound holds for as many.
+
+Above a sandbox quota what is started and has none waits for it. Where the generator sets the pace, the buffer is empty
+and the W slots are waited for by Little's law; each of a group's members waits anew when its start fails, and the last
+of them a times (sandbox.waits_of_group). Elsewhere a dispatch has a backlog that is gone before the next one.
+
+    wait = (W T / (B + G) - E[S] - T/2 (- T_train)) / a,    waiting = rollouts started / T x wait, at most the limit's
 """
 
 import math
@@ -27,6 +33,7 @@ from simulators.analytic.engine import Stops
 from simulators.analytic.generation import Generation, generate
 from simulators.analytic.outgrowing import outgrows
 from simulators.analytic.oversampling import Endings
+from simulators.analytic.sandbox import NONE_WAITS, Waiting, waiting_between, waits_of_group
 from simulators.analytic.supply import Supply, endings_of, in_rounds, open_alone, supply_of
 from simulators.analytic.syncing import drained_in_batches, lost_s, stops_of
 from simulators.queueing.order_statistics import Curve
@@ -50,6 +57,8 @@ class Capped:
     supply: Supply
     binds: bool
     """The cap sets the period, not one of the two sides."""
+    waiting: Waiting
+    """For a sandbox."""
 
 
 def _release(case: Case, train: float) -> Release:
@@ -191,6 +200,25 @@ class _Cap:
             before = look
         return look
 
+    def waiting(self, look: _Look) -> Waiting:
+        """For a sandbox, by the formula above."""
+        case, layout = self.case, self.case.layout
+        room = float(layout.in_flight) - case.active_limit
+        if room <= 0.0:
+            return NONE_WAITS
+        steps = self.release.batch_groups / layout.batch_groups
+        units = look.period_s / look.scale
+        groups, release = self._groups(units / steps), self.release.faster(look.scale)
+        started = groups.started * steps * case.attempts
+        if look.period_s > self.shortest_s(look.made) * BINDS or self.trainer_s > self.free_s:
+            backlog = min(room, started * wanted_at_once(groups.stays, units) - case.active_limit)
+            return waiting_between(0.0, backlog, backlog / started)
+        freed, held = groups.freed * steps, 0.0 if release.freed_at_start else release.train_s
+        queued = release.limit_groups * units / freed - groups.slot.mean - 0.5 * units - held
+        wait = queued * groups.freed * layout.members / groups.started / waits_of_group(case, layout.members)
+        mean = started / units * wait / (1.0 - case.start_failed_frac)
+        return waiting_between(min(room, mean - 0.5 * started), min(room, mean + 0.5 * started))
+
     def binds(self, look: _Look) -> bool:
         """Of a period that is longer than both sides': whether the cap does it, or the drains alone."""
         if not drained_in_batches(self.case):
@@ -230,14 +258,14 @@ def capped(case: Case, train: float, sides: tuple[float, float], full: Supply) -
     rates = (full.started_per_s / case.attempts, most, sides[0] * steps, sides[1] * steps)
     cap = _Cap(case, release, full, _groups(case, full, full.kept.endings), *rates)
     look = cap.solve(cap.start())
-    supply = supply_of(case, look.made, look.period_s / steps)
+    supply, waiting = supply_of(case, look.made, look.period_s / steps), cap.waiting(look)
     if not case.rollout.scales(case.fixed_s):
         cap = _Cap(case, release, supply, _groups(case, supply, supply.kept.endings), *rates)
         look = cap.solve((math.log(look.period_s), 1.0))
-        supply = supply_of(case, look.made, look.period_s / steps)
+        supply, waiting = supply_of(case, look.made, look.period_s / steps), cap.waiting(look)
     shortest = cap.shortest_s(look.made)
     longer = look.period_s > shortest * BINDS
-    return Capped((look.period_s if longer else shortest) / steps, supply, longer and cap.binds(look))
+    return Capped((look.period_s if longer else shortest) / steps, supply, longer and cap.binds(look), waiting)
 
 
 def _groups(case: Case, supply: Supply, endings: Endings) -> _Groups:

@@ -1,11 +1,74 @@
-"""Sandboxes and verifier: how long they hold a rollout, how many may have one, how many per second pass."""
+"""Sandboxes and verifier: how long they hold a rollout, how many may have one, how many per second pass.
+
+A provider is pressed by all that want a start: s that are starting and w that wait for one. Of what is in flight, all
+but those that have a sandbox wait, so a limit in flight above the quota is no longer free: starts take longer and fail
+more often, a start holds its place of the quota all the while, and one that fails holds it again. With q places, E
+seconds in a sandbox after its start, S(p) seconds of a start and F(p) the share that fails (stations.Sandboxes):
+
+    p = w + s,    s = S q / (S + (1 - F) E) while any wait,    rollouts/s = q / (S / (1 - F) + E)
+
+and w is what is in flight less q: all of the limit, or what the plug lets start (capped.py). A job begins with all of
+that at once, and so does one whose quota falls; where the cliff keeps it there, it stays.
+
+# q 700, S 12 s, overload 2, 30 % more failures, E 123 s; in flight, and rollouts/s over those at 700:
+#   1,536  p 916, 19.4 s, 7.6 %, -6 % | 2,304  p 1,757, 48.2 s, 18.5 %, -26 %
+"""
 
 import math
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from simulators.analytic.case import Case
 from simulators.queueing.stations import mmc_wait
 from simulators.stations import Sandboxes
+
+THIRDS = (1.0 / 6.0, 0.5, 5.0 / 6.0)
+"""Middles of the thirds of a range."""
+TURNS = 30
+SETTLED = 1e-4
+LEAST_SUCCESS = 1e-9
+LAST_WAITS = 1e-6
+"""Share of the members that still wait, from which on nobody does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Rollouts that wait for a sandbox, as the starts find them: anything between two numbers, or none."""
+
+    share: float = 0.0
+    """Starts that find any."""
+    least: float = 0.0
+    most: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Of starts."""
+        return self.share * 0.5 * (self.least + self.most)
+
+    def found(self) -> Iterator[tuple[float, float]]:
+        """(weight, number)"""
+        if self.share < 1.0:
+            yield 1.0 - self.share, 0.0
+        if self.share > 0.0:
+            yield from ((self.share / len(THIRDS), self.least + (self.most - self.least) * x) for x in THIRDS)
+
+
+NONE_WAITS = Waiting()
+
+
+def waiting_between(least: float, most: float, share: float = 1.0) -> Waiting:
+    return Waiting(min(1.0, share), max(0.0, min(least, most)), most) if most > 0.0 and share > 0.0 else NONE_WAITS
+
+
+@dataclass(frozen=True, slots=True)
+class Pressing:
+    """What a balance asks of sandboxes and verifier."""
+
+    started_per_s: float
+    """Rollouts, failed starts not counted."""
+    stay_s: float
+    """In a sandbox once it is there."""
+    waiting: Waiting
 
 
 def quota_of(case: Case) -> float | None:
@@ -29,23 +92,53 @@ def start_of(sandboxes: Sandboxes, starting: float, quota: float | None) -> tupl
     return seconds, min(1.0, failed)
 
 
-def surrounded(case: Case, started_per_s: float, wait_s: float) -> Case:
-    """The case with what sandboxes and verifier do to it while that many rollouts per second start."""
+def starts_of(sandboxes: Sandboxes, quota: float | None, pressing: Pressing) -> tuple[float, float]:
+    """(seconds of one start, share that fails), means over starts: the formula above, from below."""
+    seconds, failed, starting = sandboxes.start_s, sandboxes.failure_frac, 0.0
+    for _ in range(TURNS):
+        looks = [(weight, start_of(sandboxes, n + starting, quota)) for weight, n in pressing.waiting.found()]
+        seconds = sum(weight * s for weight, (s, _) in looks)
+        failed = sum(weight * f for weight, (_, f) in looks)
+        success = max(LEAST_SUCCESS, 1.0 - failed)
+        per_s = pressing.started_per_s / success
+        if quota is not None:
+            per_s = min(per_s, quota / max(1e-12, seconds + success * pressing.stay_s))
+        found = per_s * seconds
+        if abs(found - starting) <= SETTLED * found:
+            break
+        starting = found
+    return seconds, failed
+
+
+def waits_of_group(case: Case, members: int) -> float:
+    """Times that its last member waits: starts fail one by one, and each waits anew behind all others.
+
+    # of 8 members, a share of starts that fails: none 1 | .1 1.66 | .2 2.19
+    """
+    waits, failing = 0.0, 1.0
+    while failing > LAST_WAITS:
+        waits += 1.0 - (1.0 - failing) ** members
+        failing *= case.start_failed_frac
+    return waits
+
+
+def surrounded(case: Case, pressing: Pressing) -> Case:
+    """The case with what sandboxes and verifier do to it."""
     fixed_s, failed, rate = 0.0, 0.0, math.inf
     sandboxes, verifier = case.stations.sandboxes, case.stations.verifier
     active = math.inf
     if sandboxes is not None:
         quota = quota_of(case)
-        start_s, failed = start_of(sandboxes, started_per_s * (sandboxes.start_s + wait_s), quota)
-        fixed_s = start_s / max(1e-9, 1.0 - failed)
-        leaked = started_per_s * sandboxes.leak_frac * (sandboxes.lifetime_s or 0.0)
+        start_s, failed = starts_of(sandboxes, quota, pressing)
+        fixed_s = start_s / max(LEAST_SUCCESS, 1.0 - failed)
+        leaked = pressing.started_per_s * sandboxes.leak_frac * (sandboxes.lifetime_s or 0.0)
         active = math.inf if quota is None else max(1.0, quota - leaked)
         if sandboxes.starts_per_s_limit is not None:
             rate = sandboxes.starts_per_s_limit * (1.0 - failed) / case.attempts
     if verifier is not None:
         fixed_s += verifier.time_s
         if verifier.concurrency is not None:
-            load = started_per_s / case.attempts * verifier.time_s
+            load = pressing.started_per_s / case.attempts * verifier.time_s
             rate = min(rate, verifier.concurrency / max(1e-12, verifier.time_s))
             fixed_s += verifier.time_s * 0.5 * mmc_wait(verifier.concurrency, min(load, 0.98 * verifier.concurrency))
     return replace(case, fixed_s=fixed_s, start_failed_frac=failed, active_limit=active, rate_limit=rate)
