@@ -137,7 +137,9 @@ def _serial(case: Case, full: Supply, train: float) -> Balance:
     step = serial_step(case, full)
     sync = case.stations.sync
     period = step.seconds + train + (0.0 if sync.trainer_waits else sync.seconds / case.layout.sync_interval)
-    return Balance(case, period, train, full, full, True, step.in_flight_s / period)
+    late = min(float(case.layout.in_flight), step.started) - case.active_limit  # all is dispatched at once
+    waiting = waiting_between(0.0, late, late / step.started)
+    return Balance(case, period, train, full, full, True, step.in_flight_s / period, waiting=waiting)
 
 
 def _discarding(case: Case, full: Supply, train: float) -> float:

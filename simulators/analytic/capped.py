@@ -34,7 +34,7 @@ from simulators.analytic.generation import Generation, generate
 from simulators.analytic.outgrowing import outgrows
 from simulators.analytic.oversampling import Endings
 from simulators.analytic.sandbox import NONE_WAITS, Waiting, waiting_between, waits_of_group
-from simulators.analytic.supply import Supply, endings_of, in_rounds, open_alone, supply_of
+from simulators.analytic.supply import Supply, endings_of, in_rounds, open_alone, room_of, supply_of
 from simulators.analytic.syncing import drained_in_batches, lost_s, stops_of
 from simulators.queueing.order_statistics import Curve
 from simulators.stations import Order, Plug
@@ -239,11 +239,6 @@ def _next(look: _Look, before: _Look | None) -> tuple[float, float]:
     return look.at + step, look.scale * math.exp(growth * step)
 
 
-def _room(case: Case) -> float:
-    """Rollouts that never leave their engine gain nothing by waiting in front of it: the slots are all that counts."""
-    return math.inf if case.rollout.tool.mean > 0.0 else float(case.layout.engines * case.layout.slots)
-
-
 def capped(case: Case, train: float, sides: tuple[float, float], full: Supply) -> Capped:
     """Period and rollouts in flight settle together; then once more with the shapes that belong to them.
 
@@ -251,7 +246,7 @@ def capped(case: Case, train: float, sides: tuple[float, float], full: Supply) -
     """
     release = _release(case, train)
     steps = release.batch_groups / case.layout.batch_groups
-    most = min(float(case.layout.in_flight), case.active_limit, _room(case))
+    most = min(float(case.layout.in_flight), case.active_limit, room_of(case))
     if full.made.in_flight > most:
         stops = stops_of(case, lost_s(case, full.made, full.kept.rollout, max(sides)), max(sides))
         full = supply_of(case, generate(case, most, stops))
