@@ -32,9 +32,18 @@ from simulators.analytic.cycle import LAST_OF_BATCH, Release, excess, first_gues
 from simulators.analytic.engine import Stops
 from simulators.analytic.generation import Generation, generate
 from simulators.analytic.outgrowing import outgrows
-from simulators.analytic.oversampling import Endings
+from simulators.analytic.oversampling import Endings, end_of_round
 from simulators.analytic.sandbox import NONE_WAITS, Waiting, waiting_between, waits_of_group
-from simulators.analytic.supply import Supply, endings_of, in_rounds, open_alone, room_of, supply_of
+from simulators.analytic.supply import (
+    Supply,
+    endings_of,
+    in_rounds,
+    open_alone,
+    open_groups,
+    opening_of,
+    room_of,
+    supply_of,
+)
 from simulators.analytic.syncing import drained_in_batches, lost_s, stops_of
 from simulators.queueing.order_statistics import Curve
 from simulators.stations import Order, Plug
@@ -152,9 +161,10 @@ class _Cap:
         layout = self.case.layout
         if not in_rounds(self.case) or not open_alone(self.case):
             return excess(groups.slot, release, units)
-        end = groups.slot.quantile(layout.batch_groups / (layout.round_groups + 1.0))
-        open_s = end + release.spread_s + (0.0 if release.freed_at_start else release.train_s)
-        return math.log(open_s * layout.round_groups / release.limit_groups / units)
+        there, rollout = open_groups(self.case), self.supply.times.curve()
+        end = end_of_round(groups.slot, layout.batch_groups / (there + 1.0), opening_of(self.case, rollout, there))
+        end = max(end, self.supply.kept.endings.last_s)
+        return math.log((end + (0.0 if release.freed_at_start else release.train_s)) / units)
 
     def _drained(self, groups: _Groups, release: Release, at: tuple[float, float]) -> float:
         """The period that the drains allow, by the formula above."""

@@ -13,8 +13,8 @@ of a group, f = 1 - E[min(D, s)] / s the share that has finished when the round 
 
 A rollout dispatched u before the end stays min(L, u) seconds. Where nothing holds the generator back, Little's law over
 all of them gives s; under a cap on started groups s is the period, as a round that ends makes one batch (capped.py).
-A round that is open alone (a cap of no more than R, a serial job) is dispatched at once, and all that is dropped is
-replaced in it: N = n / y + R - n, and tau is an order statistic.
+A round that is open alone (a cap of no more than R, a serial job) is dispatched at once as far as there is room, and
+as that comes free; all that is dropped is replaced in it: N = n / y + R - n, and tau is an order statistic.
 
 Members: of M started the first S are kept, and M E[stay] is the sum over k < S of (M - k) x time with k done.
 
@@ -51,6 +51,11 @@ class Endings:
     """Dispatched groups that finish in time, usable or not."""
     ends: tuple[tuple[float, float, float], ...] = ()
     """(share of rounds, least and greatest age of their groups at the end); the other rounds wait for all of theirs."""
+
+    @property
+    def last_s(self) -> float:
+        """Age of the oldest group of a round at its end."""
+        return max((high for _, _, high in self.ends), default=0.0)
 
     def opened(self, batch: float, yield_frac: float) -> float:
         """Groups per batch."""
@@ -142,12 +147,25 @@ def _not_yet(table: Table, started: int, kept: int) -> tuple[tuple[float, ...], 
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """How the groups of a round are dispatched: some at once, the others evenly over a while."""
+
+    late_s: float = 0.0
+    late_frac: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """How groups are oversampled: the n, R and y of the formulas above."""
 
     batch: float
     groups: float
     yield_frac: float
+
+    @property
+    def dispatched_alone(self) -> float:
+        """Groups of a round that is open alone."""
+        return self.batch / self.yield_frac + self.groups - self.batch
 
     def endings(self, group: Curve, span_s: float) -> Endings:
         """Of rounds that are dispatched evenly over so many seconds, one after another."""
@@ -163,16 +181,19 @@ class Round:
             there = usable + z * sigma
             kept += min(self.batch, there) / len(lots)
             if there > self.batch:
-                tau = _end_of_round(group, self.batch / (there + self.yield_frac), span_s)
+                tau = end_of_round(group, self.batch / (there + self.yield_frac), Opening(span_s, 1.0))
                 ends.append((1.0 / len(lots), max(0.0, tau - span_s), tau))
         return Endings(kept / usable, tuple(ends))
 
-    def alone(self, group: Curve) -> Endings:
-        """Of rounds each of which is open alone, dispatched at once: what the filter drops is all replaced in it."""
-        needed = self.batch / self.yield_frac
-        dispatched = needed + self.groups - self.batch
-        tau = group.quantile(needed / (dispatched + 1.0))
-        return Endings(needed / dispatched, ((1.0, tau, tau),))
+    def alone(self, group: Curve, opening: Opening) -> Endings:
+        """Of rounds each of which is open alone: what the filter drops is all replaced in it."""
+        needed, dispatched = self.batch / self.yield_frac, self.dispatched_alone
+        tau = end_of_round(group, needed / (dispatched + 1.0), opening)
+        late = opening.late_frac * min(1.0, tau / opening.late_s) if opening.late_s > 0.0 else 0.0
+        opened = max(needed, dispatched * (1.0 - opening.late_frac + late))
+        share = late / (1.0 - opening.late_frac + late)
+        ends = ((1.0 - share, tau, tau), (share, max(0.0, tau - opening.late_s), tau))
+        return Endings(needed / opened, tuple(end for end in ends if end[0] > 0.0))
 
 
 def in_flight_endings(times: Mixture, members: int, asked: Round, in_flight: float) -> Endings:
@@ -208,16 +229,18 @@ def kept_in_rounds(times: Mixture, members: int, endings: Endings) -> Kept:
     )
 
 
-def _end_of_round(group: Curve, share: float, span_s: float) -> float:
-    """tau of the formula above; of a round dispatched at once it is a quantile."""
-    if span_s <= AT_ONCE * group.mean:
+def end_of_round(group: Curve, share: float, opening: Opening) -> float:
+    """tau of the formula above: when that share of its groups has finished. If all start at once it is a quantile."""
+    late_s, late = opening.late_s, opening.late_frac
+    if late_s <= AT_ONCE * group.mean or late <= 0.0:
         return group.quantile(share)
 
     def excess(tau: float) -> float:
-        start = max(0.0, tau - span_s)
-        return (tau - start) - (group.at_most(tau) - group.at_most(start)) - share * span_s
+        start = max(0.0, tau - late_s)
+        over = 0.0 if late >= 1.0 else (1.0 - late) * late_s * (1.0 - group.over(tau))
+        return over + late * ((tau - start) - (group.at_most(tau) - group.at_most(start))) - share * late_s
 
-    return crossing(excess, 0.0, group.xs[-1] + span_s)
+    return crossing(excess, 0.0, group.xs[-1] + late_s)
 
 
 def _before(group: Curve, ages: list[tuple[float, float]]) -> Curve:

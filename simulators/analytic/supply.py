@@ -9,12 +9,13 @@ from simulators.analytic.oversampling import (
     ALL_FINISH,
     Endings,
     Kept,
+    Opening,
     Round,
     first_members,
     in_flight_endings,
     kept_in_rounds,
 )
-from simulators.queueing.order_statistics import Mixture
+from simulators.queueing.order_statistics import Curve, Mixture
 from simulators.stations import Plug
 
 ALL_INSIDE = 0.999
@@ -43,6 +44,20 @@ def open_alone(case: Case) -> bool:
     return layout.plug is Plug.WIP_CAP and (layout.limit_groups or 0) <= layout.round_groups
 
 
+def open_groups(case: Case) -> float:
+    """Of a round that is open alone: all of it, or what the cap lets start."""
+    return float(min(case.layout.round_groups, case.layout.limit_groups or case.layout.round_groups))
+
+
+def opening_of(case: Case, rollout: Curve, groups: float) -> Opening:
+    """Of so many groups of a round that is open alone: who finds no room starts as others end."""
+    room = min(float(case.layout.in_flight), case.active_limit, room_of(case))
+    rollouts = groups * case.layout.group_size * case.attempts
+    if rollouts <= room:
+        return Opening()
+    return Opening((rollouts / room - 1.0) * rollout.mean, 1.0 - room / rollouts)
+
+
 def room_of(case: Case) -> float:
     """Rollouts that never leave their engine gain nothing by waiting in front of it: the slots are all that counts."""
     return math.inf if case.rollout.tool.mean > 0.0 else float(case.layout.engines * case.layout.slots)
@@ -53,9 +68,10 @@ def endings_of(case: Case, made: Generation, times: Mixture, span_s: float | Non
     layout = case.layout
     if not in_rounds(case):
         return ALL_FINISH
-    asked = Round(layout.batch_groups, layout.round_groups, case.yield_frac)
     if open_alone(case):
-        return asked.alone(times.curve(layout.group_size))
+        asked = Round(layout.batch_groups, open_groups(case), case.yield_frac)
+        return asked.alone(times.curve(layout.group_size), opening_of(case, times.curve(), asked.dispatched_alone))
+    asked = Round(layout.batch_groups, layout.round_groups, case.yield_frac)
     if span_s is None:
         return in_flight_endings(times, layout.group_size, asked, made.in_flight)
     return asked.endings(times.curve(layout.group_size), span_s)
