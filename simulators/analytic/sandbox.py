@@ -11,7 +11,7 @@ and w is what is in flight less q: all of the limit, or what the plug lets start
 that at once, and so does one whose quota falls; where the cliff keeps it there, it stays.
 
 # q 700, S 12 s, overload 2, 30 % more failures, E 123 s; in flight, and rollouts/s over those at 700:
-#   1,536  p 916, 19.4 s, 7.6 %, -6 % | 2,304  p 1,757, 48.2 s, 18.5 %, -26 %
+#   1,536  p 943, 20.3 s, 8.2 %, -7 % | 2,304  p 1,842, 51.1 s, 19.1 %, -27 %
 """
 
 import math
