@@ -8,10 +8,11 @@ from simulators.analytic.capped import capped
 from simulators.analytic.case import Case
 from simulators.analytic.engine import Stops
 from simulators.analytic.generation import generate
-from simulators.analytic.sandbox import NONE_WAITS, Pressing, Waiting, quota_of, surrounded, waiting_between
+from simulators.analytic.sandbox import Pressing, quota_of, surrounded
 from simulators.analytic.serial import serial_step
 from simulators.analytic.supply import Supply, supply_of
 from simulators.analytic.syncing import drained_in_batches, in_one_piece, lost_s, stops_of, trainer_hold_s
+from simulators.analytic.waiting import NONE_WAITS, Waiting, waiting_between
 from simulators.stations import Plug, SyncMode
 
 CLOSE = 1e-4

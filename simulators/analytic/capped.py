@@ -18,10 +18,10 @@ generator makes its k batches from nothing, the last of them done after q, a dis
 A trainer that does not wait for them goes on with the batches that are there, and the first bound holds for as many.
 
 Above a sandbox quota what is started and has none waits for it. Where the generator sets the pace, the buffer is empty
-and the W slots are waited for by Little's law; each of a group's members waits anew when its start fails, and the last
-of them a times (sandbox.waits_of_group). Elsewhere a dispatch has a backlog that is gone before the next one.
+and by Little's law on the W slots a group waits for the time that is missing; each of its members waits anew when its
+start fails (waiting.py). Elsewhere a dispatch has a backlog that is gone before the next one.
 
-    wait = (W T / (B + G) - E[S] - T/2 (- T_train)) / a,    waiting = rollouts started / T x wait, at most the limit's
+    more = W T / (B + G) - E[S] - T/2 (- T_train),    waiting = starts/s x one wait, at most the limit's
 """
 
 import math
@@ -33,7 +33,6 @@ from simulators.analytic.engine import Stops
 from simulators.analytic.generation import Generation, generate
 from simulators.analytic.outgrowing import outgrows
 from simulators.analytic.oversampling import Endings, end_of_round
-from simulators.analytic.sandbox import NONE_WAITS, Waiting, waiting_between, waits_of_group
 from simulators.analytic.supply import (
     Supply,
     endings_of,
@@ -45,6 +44,7 @@ from simulators.analytic.supply import (
     supply_of,
 )
 from simulators.analytic.syncing import drained_in_batches, lost_s, stops_of
+from simulators.analytic.waiting import NONE_WAITS, Waiting, wait_s_of, waiting_between, with_those_that_wait
 from simulators.queueing.order_statistics import Curve
 from simulators.stations import Order, Plug
 
@@ -225,7 +225,9 @@ class _Cap:
             return waiting_between(0.0, backlog, backlog / started)
         freed, held = groups.freed * steps, 0.0 if release.freed_at_start else release.train_s
         queued = release.limit_groups * units / freed - groups.slot.mean - 0.5 * units - held
-        wait = queued * groups.freed * layout.members / groups.started / waits_of_group(case, layout.members)
+        more = max(0.0, queued * groups.freed * layout.members / groups.started)
+        kept = self.supply.kept
+        wait = wait_s_of(case, layout.members, (kept.rollout.mean, kept.group.mean), more)
         mean = started / units * wait / (1.0 - case.start_failed_frac)
         return waiting_between(min(room, mean - 0.5 * started), min(room, mean + 0.5 * started))
 
@@ -270,6 +272,7 @@ def capped(case: Case, train: float, sides: tuple[float, float], full: Supply) -
         supply, waiting = supply_of(case, look.made, look.period_s / steps), cap.waiting(look)
     shortest = cap.shortest_s(look.made)
     longer = look.period_s > shortest * BINDS
+    supply = with_those_that_wait(case, supply, waiting)
     return Capped((look.period_s if longer else shortest) / steps, supply, longer and cap.binds(look), waiting)
 
 

@@ -15,48 +15,16 @@ that at once, and so does one whose quota falls; where the cliff keeps it there,
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from simulators.analytic.case import Case
-from simulators.queueing.order_statistics import harmonic
+from simulators.analytic.waiting import Waiting
 from simulators.queueing.stations import mmc_wait
 from simulators.stations import Sandboxes
 
-THIRDS = (1.0 / 6.0, 0.5, 5.0 / 6.0)
-"""Middles of the thirds of a range."""
 TURNS = 30
 SETTLED = 1e-4
 LEAST_SUCCESS = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Rollouts that wait for a sandbox, as the starts find them: anything between two numbers, or none."""
-
-    share: float = 0.0
-    """Starts that find any."""
-    least: float = 0.0
-    most: float = 0.0
-
-    @property
-    def mean(self) -> float:
-        """Of starts."""
-        return self.share * 0.5 * (self.least + self.most)
-
-    def found(self) -> Iterator[tuple[float, float]]:
-        """(weight, number)"""
-        if self.share < 1.0:
-            yield 1.0 - self.share, 0.0
-        if self.share > 0.0:
-            yield from ((self.share / len(THIRDS), self.least + (self.most - self.least) * x) for x in THIRDS)
-
-
-NONE_WAITS = Waiting()
-
-
-def waiting_between(least: float, most: float, share: float = 1.0) -> Waiting:
-    return Waiting(min(1.0, share), max(0.0, min(least, most)), most) if most > 0.0 and share > 0.0 else NONE_WAITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +77,9 @@ def starts_of(sandboxes: Sandboxes, quota: float | None, pressing: Pressing) -> 
     return seconds, min(failed, 1.0 - LEAST_SUCCESS)
 
 
-def waits_of_group(case: Case, members: int) -> float:
-    """Times that its last member waits: starts fail one by one, and each waits anew behind all others.
-
-    The mean maximum of geometric numbers, a + 1/2 with a that of the exponential ones with the same tail.
-    # of 8 members, a share of starts that fails, here and exactly: none 1, 1 | .1 1.68, 1.66 | .2 2.19, 2.19
-    """
-    failed = case.start_failed_frac
-    return max(1.0, 0.5 - harmonic(members) / math.log(failed)) if failed > 0.0 else 1.0
-
-
 def surrounded(case: Case, pressing: Pressing) -> Case:
     """The case with what sandboxes and verifier do to it."""
-    fixed_s, failed, rate = 0.0, 0.0, math.inf
+    fixed_s, start_s, failed, rate = 0.0, 0.0, 0.0, math.inf
     sandboxes, verifier = case.stations.sandboxes, case.stations.verifier
     active = math.inf
     if sandboxes is not None:
@@ -138,4 +96,6 @@ def surrounded(case: Case, pressing: Pressing) -> Case:
             load = pressing.started_per_s / case.attempts * verifier.time_s
             rate = min(rate, verifier.concurrency / max(1e-12, verifier.time_s))
             fixed_s += verifier.time_s * 0.5 * mmc_wait(verifier.concurrency, min(load, 0.98 * verifier.concurrency))
-    return replace(case, fixed_s=fixed_s, start_failed_frac=failed, active_limit=active, rate_limit=rate)
+    return replace(
+        case, fixed_s=fixed_s, start_s=start_s, start_failed_frac=failed, active_limit=active, rate_limit=rate
+    )

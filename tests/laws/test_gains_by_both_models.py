@@ -163,3 +163,15 @@ def test_who_waits_in_front_of_full_engines_is_no_reason_to_give_more_up(model) 
     )
     assert full.waste["oversampled"] > 0.2
     assert more.rollouts_per_s == pytest.approx(full.rollouts_per_s, rel=0.01)
+
+
+@pytest.mark.parametrize("in_flight", [1000, 1536, 3840])
+def test_above_a_quota_waits_failures_and_ages_are_told_alike(in_flight: int) -> None:
+    job = job_at(load("sandbox-cliff").scenario, 200, 5000.0)
+    knobs = (job.topology, job.workload, replace(job.setpoints, max_in_flight=in_flight))
+    said, did = (model.predict(*knobs) for model in (AnalyticModel(job.stations), EventModel(job.stations, batches=40)))
+    for name in ("rollouts_per_s", "in_flight", "rollout_s", "group_s", "sandbox_wait_s", "sandbox_failed_frac"):
+        assert getattr(said, name) == pytest.approx(getattr(did, name), rel=0.1), name
+    assert said.staleness is not None
+    assert did.staleness is not None
+    assert said.staleness.mean == pytest.approx(did.staleness.mean, rel=0.2)

@@ -7,7 +7,8 @@ import pytest
 from simulators.analytic import AnalyticModel
 from simulators.analytic.engine import Demand, Server, Stops, flow, iteration_s
 from simulators.analytic.oversampling import Round
-from simulators.analytic.sandbox import Pressing, start_of, starts_of, waiting_between
+from simulators.analytic.sandbox import Pressing, start_of, starts_of
+from simulators.analytic.waiting import waiting_between
 from simulators.event_state import Job
 from simulators.limits import binding_limits
 from simulators.plant import Mode, Setpoints, Topology
