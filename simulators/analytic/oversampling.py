@@ -41,6 +41,8 @@ SURE_SIGMAS = 3.0
 """So far from its batch, a round surely has it or surely has not."""
 TURNS = 12
 SETTLED = 1e-4
+FIRST_FALL, LEAST_FALL = 2.0, 0.5
+"""Of the logarithm of what a span allows over it, for each that it is longer: at first, and at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +72,16 @@ class Endings:
         if not self.ends:
             return times
         never = 1.0 - sum(share for share, _, _ in self.ends)
-        last = times.xs[-1] if never > 0.0 else max(high for _, _, high in self.ends)
-        tails = [t * (never + self._open(x)) for x, t in zip(times.xs, times.tails, strict=True) if x < last]
+        first, last = min(low for _, low, _ in self.ends), self.last_s if never <= 0.0 else times.xs[-1]
+        slopes = [(share / max(high - low, 1e-9 * high), share, high) for share, low, high in self.ends]
+        tails = []
+        for x, tail in zip(times.xs, times.tails, strict=True):
+            if x >= last:
+                break
+            if x > first:  # or its round has not ended, or it ended when the group was older than this
+                tail *= never + sum([min(share, (high - x) * slope) for slope, share, high in slopes if x < high])
+            tails.append(tail)
         return curve_of((*times.xs[: len(tails)], last), (*tails, 0.0)) if len(tails) > 1 else times
-
-    def _open(self, age: float) -> float:
-        """Chance that a group's round ends, and when the group is older than this."""
-        later = [e for e in self.ends if age < e[2]]
-        return sum(share * min(1.0, (high - age) / max(high - low, 1e-9 * high)) for share, low, high in later)
 
     def ages(self, longest_s: float) -> list[tuple[float, float]]:
         """(weight, age) of groups when their round ends; `longest_s` where it waits for all."""
@@ -200,12 +204,15 @@ def in_flight_endings(times: Mixture, members: int, asked: Round, in_flight: flo
     """Rounds one after another with `in_flight` rollouts at all times: Little's law sets their pace."""
     group, rollout = times.curve(members), times.curve()
     span = asked.groups * members * rollout.mean / in_flight
-    for _ in range(TURNS):
+    gap = at = 0.0
+    for turn in range(TURNS):
         endings = asked.endings(group, span)
         found = endings.opened(asked.batch, asked.yield_frac) * members * _stay_s(rollout, endings) / in_flight
-        if abs(found / span - 1.0) < SETTLED:
+        before, was, gap, at = gap, at, math.log(found / span), math.log(span)
+        if abs(gap) < SETTLED:
             break
-        span = math.sqrt(span * found)
+        fall = max(LEAST_FALL, (before - gap) / (at - was)) if turn and at != was else FIRST_FALL
+        span = math.exp(at + gap / fall)
     return endings
 
 
@@ -245,13 +252,15 @@ def end_of_round(group: Curve, share: float, opening: Opening) -> float:
 
 def _before(group: Curve, ages: list[tuple[float, float]]) -> Curve:
     """The time of those groups that finished before their round ended; the grid stops there."""
-    finished = [(weight, age, 1.0 - group.over(age)) for weight, age in ages]
-    norm, last = max(1e-12, sum(weight * done for weight, _, done in finished)), max(age for _, age in ages)
-    xs, tails = [], []
+    finished = sorted((age, weight, weight * (1.0 - group.over(age))) for weight, age in ages)
+    weight, done = sum(w for _, w, _ in finished), sum(d for _, _, d in finished)
+    norm, last = max(1e-12, done), finished[-1][0]
+    xs, tails, i = [], [], 0
     for x, tail in zip(group.xs, group.tails, strict=True):
-        below = 1.0 - tail
+        while i < len(finished) and finished[i][0] <= x:  # of those that are older at their end
+            weight, done, i = weight - finished[i][1], done - finished[i][2], i + 1
         xs.append(x)
-        tails.append(sum(weight * max(0.0, done - below) for weight, age, done in finished if x < age) / norm)
+        tails.append(max(0.0, done - weight * (1.0 - tail)) / norm if i < len(finished) else 0.0)
         if x >= last:
             break
     return curve_of(xs, tails) if len(xs) > 1 else group
@@ -262,7 +271,8 @@ def _kept_ratio(times: Mixture, members: int, ages: list[tuple[float, float]]) -
     total = norm = 0.0
     for weight, own in times.by_common():
         for share, age in ages:
-            below = (1.0 - own.over(age)) ** (members - 1)
-            norm += weight * share * below * (1.0 - own.over(age))
-            total += weight * share * below * (own.at_most(age) - age * own.over(age))
+            over = own.over(age)
+            others = weight * share * (1.0 - over) ** (members - 1)
+            norm += others * (1.0 - over)
+            total += others * (own.at_most(age) - age * over)
     return min(1.0, total / max(1e-12, norm) / times.curve().mean)
