@@ -8,14 +8,17 @@ from simulators.analytic.capped import capped
 from simulators.analytic.case import Case
 from simulators.analytic.engine import Stops
 from simulators.analytic.generation import generate
-from simulators.analytic.sandbox import surrounded
+from simulators.analytic.sandbox import Pressing, quota_of, surrounded
 from simulators.analytic.serial import serial_step
 from simulators.analytic.supply import Supply, supply_of
 from simulators.analytic.syncing import drained_in_batches, in_one_piece, lost_s, stops_of, trainer_hold_s
+from simulators.analytic.waiting import NONE_WAITS, Waiting, waiting_between
 from simulators.stations import Plug, SyncMode
 
 CLOSE = 1e-4
 """Relative change at which an iteration has settled."""
+TURNS, SURROUNDED = 12, 2e-3
+"""Balances at most, and how little the seconds around a rollout may change between two of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Balance:
     in_flight: float | None = None
     """Mean over the period, where it varies too much to follow from one state; likewise the buffer."""
     queue_groups: float | None = None
+    waiting: Waiting | None = None
+    """For a sandbox, as starts find them; None: what is in flight beyond the quota."""
 
 
 def trained_tokens(case: Case, length_ratio: float = 1.0) -> float:
@@ -61,15 +66,56 @@ def balanced(case: Case) -> Balance:
     """Sandboxes and verifier depend on the rate that they allow, so the balance is found anew until that settles."""
     if case.stations.sandboxes is None and case.stations.verifier is None:
         return _balance(case)
-    started, wait_s, found = 0.0, 0.0, _balance(surrounded(case, 0.0, 0.0))
-    for turn in range(12):
-        rate = found.supply.started_per_s
-        if abs(rate - started) < 1e-3 * rate:
+    found = _balance(surrounded(case, Pressing(0.0, math.inf, _at_first(case))))
+    for turn in range(TURNS):
+        wanted = surrounded(case, _pressing(found))
+        if _moved(found.case, wanted) < SURROUNDED:
             break
-        started = 0.5 * (started + rate) if turn else rate
-        wait_s = 0.5 * (wait_s + found.supply.made.wait_s) if turn else found.supply.made.wait_s
-        found = _balance(surrounded(case, started, wait_s))
+        found = _balance(wanted if turn < 2 else _between(found.case, wanted))
     return found
+
+
+def _at_first(case: Case) -> Waiting:
+    """All that the plug lets start, at once."""
+    layout, quota = case.layout, quota_of(case)
+    if quota is None:
+        return NONE_WAITS
+    most = float(layout.in_flight)
+    if layout.plug in (Plug.WIP_CAP, Plug.PER_SYNC):
+        most = min(most, float((layout.limit_groups or 0) * layout.members))
+    return waiting_between(most - quota, most - quota)
+
+
+def _pressing(balance: Balance) -> Pressing:
+    case, full, supply = balance.case, balance.full, balance.supply
+    waiting = balance.waiting
+    if waiting is None:
+        there = supply.made.in_flight if balance.in_flight is None else balance.in_flight
+        waiting = waiting_between(there - case.active_limit, there - case.active_limit)
+    stay_s = max(0.0, min(full.made.in_flight, case.active_limit) / full.started_per_s - case.fixed_s)
+    return Pressing(supply.started_per_s, stay_s, waiting)
+
+
+def _moved(before: Case, after: Case) -> float:
+    """Largest relative change of what surrounds the rollouts."""
+    pairs = (
+        (before.fixed_s, after.fixed_s),
+        (before.active_limit, after.active_limit),
+        (before.rate_limit, after.rate_limit),
+    )
+    return max(0.0 if a == b else abs(b - a) / max(a, b) for a, b in pairs)
+
+
+def _between(before: Case, after: Case) -> Case:
+    def middle(a: float, b: float) -> float:
+        return b if math.isinf(a) or math.isinf(b) else 0.5 * (a + b)
+
+    return replace(
+        after,
+        fixed_s=middle(before.fixed_s, after.fixed_s),
+        active_limit=middle(before.active_limit, after.active_limit),
+        rate_limit=middle(before.rate_limit, after.rate_limit),
+    )
 
 
 def _balance(case: Case) -> Balance:
@@ -80,7 +126,7 @@ def _balance(case: Case) -> Balance:
         return _serial(case, full, train)
     if plug in (Plug.WIP_CAP, Plug.PER_SYNC):
         found = capped(case, train, (floor, free), full)
-        return Balance(case, found.period_s, train, full, found.supply, found.binds)
+        return Balance(case, found.period_s, train, full, found.supply, found.binds, waiting=found.waiting)
     if plug is Plug.DISCARD_STALE and free > floor:
         return Balance(case, _discarding(case, full, train), train, full, full)
     if plug is Plug.BUFFER_CAP and floor > free * 1.0001:
@@ -92,7 +138,9 @@ def _serial(case: Case, full: Supply, train: float) -> Balance:
     step = serial_step(case, full)
     sync = case.stations.sync
     period = step.seconds + train + (0.0 if sync.trainer_waits else sync.seconds / case.layout.sync_interval)
-    return Balance(case, period, train, full, full, True, step.in_flight_s / period)
+    late = min(float(case.layout.in_flight), step.started) - case.active_limit  # all is dispatched at once
+    waiting = waiting_between(0.0, late, late / step.started)
+    return Balance(case, period, train, full, full, True, step.in_flight_s / period, waiting=waiting)
 
 
 def _discarding(case: Case, full: Supply, train: float) -> float:

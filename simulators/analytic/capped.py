@@ -16,6 +16,12 @@ generator makes its k batches from nothing, the last of them done after q, a dis
     k T >= (k R - slots)+ / rate + q,    k T >= k T_train + (spread + q - age)+
 
 A trainer that does not wait for them goes on with the batches that are there, and the first bound holds for as many.
+
+Above a sandbox quota what is started and has none waits for it. Where the generator sets the pace, the buffer is empty
+and by Little's law on the W slots a group waits for the time that is missing; each of its members waits anew when its
+start fails (waiting.py). Elsewhere a dispatch has a backlog that is gone before the next one.
+
+    more = W T / (B + G) - E[S] - T/2 (- T_train),    waiting = starts/s x one wait, at most the limit's
 """
 
 import math
@@ -26,9 +32,19 @@ from simulators.analytic.cycle import LAST_OF_BATCH, Release, excess, first_gues
 from simulators.analytic.engine import Stops
 from simulators.analytic.generation import Generation, generate
 from simulators.analytic.outgrowing import outgrows
-from simulators.analytic.oversampling import Endings
-from simulators.analytic.supply import Supply, endings_of, in_rounds, open_alone, supply_of
+from simulators.analytic.oversampling import Endings, end_of_round
+from simulators.analytic.supply import (
+    Supply,
+    endings_of,
+    in_rounds,
+    open_alone,
+    open_groups,
+    opening_of,
+    room_of,
+    supply_of,
+)
 from simulators.analytic.syncing import drained_in_batches, lost_s, stops_of
+from simulators.analytic.waiting import NONE_WAITS, Waiting, wait_s_of, waiting_between, with_those_that_wait
 from simulators.queueing.order_statistics import Curve
 from simulators.stations import Order, Plug
 
@@ -50,6 +66,8 @@ class Capped:
     supply: Supply
     binds: bool
     """The cap sets the period, not one of the two sides."""
+    waiting: Waiting
+    """For a sandbox."""
 
 
 def _release(case: Case, train: float) -> Release:
@@ -143,9 +161,10 @@ class _Cap:
         layout = self.case.layout
         if not in_rounds(self.case) or not open_alone(self.case):
             return excess(groups.slot, release, units)
-        end = groups.slot.quantile(layout.batch_groups / (layout.round_groups + 1.0))
-        open_s = end + release.spread_s + (0.0 if release.freed_at_start else release.train_s)
-        return math.log(open_s * layout.round_groups / release.limit_groups / units)
+        there, rollout = open_groups(self.case), self.supply.times.curve()
+        end = end_of_round(groups.slot, layout.batch_groups / (there + 1.0), opening_of(self.case, rollout, there))
+        end = max(end, self.supply.kept.endings.last_s)
+        return math.log((end + (0.0 if release.freed_at_start else release.train_s)) / units)
 
     def _drained(self, groups: _Groups, release: Release, at: tuple[float, float]) -> float:
         """The period that the drains allow, by the formula above."""
@@ -191,6 +210,27 @@ class _Cap:
             before = look
         return look
 
+    def waiting(self, look: _Look) -> Waiting:
+        """For a sandbox, by the formula above."""
+        case, layout = self.case, self.case.layout
+        room = float(layout.in_flight) - case.active_limit
+        if room <= 0.0:
+            return NONE_WAITS
+        steps = self.release.batch_groups / layout.batch_groups
+        units = look.period_s / look.scale
+        groups, release = self._groups(units / steps), self.release.faster(look.scale)
+        started = groups.started * steps * case.attempts
+        if look.period_s > self.shortest_s(look.made) * BINDS or self.trainer_s > self.free_s:
+            backlog = min(room, started * wanted_at_once(groups.stays, units) - case.active_limit)
+            return waiting_between(0.0, backlog, backlog / started)
+        freed, held = groups.freed * steps, 0.0 if release.freed_at_start else release.train_s
+        queued = release.limit_groups * units / freed - groups.slot.mean - 0.5 * units - held
+        more = max(0.0, queued * groups.freed * layout.members / groups.started)
+        kept = self.supply.kept
+        wait = wait_s_of(case, layout.members, (kept.rollout.mean, kept.group.mean), more)
+        mean = started / units * wait / (1.0 - case.start_failed_frac)
+        return waiting_between(min(room, mean - 0.5 * started), min(room, mean + 0.5 * started))
+
     def binds(self, look: _Look) -> bool:
         """Of a period that is longer than both sides': whether the cap does it, or the drains alone."""
         if not drained_in_batches(self.case):
@@ -211,11 +251,6 @@ def _next(look: _Look, before: _Look | None) -> tuple[float, float]:
     return look.at + step, look.scale * math.exp(growth * step)
 
 
-def _room(case: Case) -> float:
-    """Rollouts that never leave their engine gain nothing by waiting in front of it: the slots are all that counts."""
-    return math.inf if case.rollout.tool.mean > 0.0 else float(case.layout.engines * case.layout.slots)
-
-
 def capped(case: Case, train: float, sides: tuple[float, float], full: Supply) -> Capped:
     """Period and rollouts in flight settle together; then once more with the shapes that belong to them.
 
@@ -223,21 +258,22 @@ def capped(case: Case, train: float, sides: tuple[float, float], full: Supply) -
     """
     release = _release(case, train)
     steps = release.batch_groups / case.layout.batch_groups
-    most = min(float(case.layout.in_flight), case.active_limit, _room(case))
+    most = min(float(case.layout.in_flight), case.active_limit, room_of(case))
     if full.made.in_flight > most:
         stops = stops_of(case, lost_s(case, full.made, full.kept.rollout, max(sides)), max(sides))
         full = supply_of(case, generate(case, most, stops))
     rates = (full.started_per_s / case.attempts, most, sides[0] * steps, sides[1] * steps)
     cap = _Cap(case, release, full, _groups(case, full, full.kept.endings), *rates)
     look = cap.solve(cap.start())
-    supply = supply_of(case, look.made, look.period_s / steps)
+    supply, waiting = supply_of(case, look.made, look.period_s / steps), cap.waiting(look)
     if not case.rollout.scales(case.fixed_s):
         cap = _Cap(case, release, supply, _groups(case, supply, supply.kept.endings), *rates)
         look = cap.solve((math.log(look.period_s), 1.0))
-        supply = supply_of(case, look.made, look.period_s / steps)
+        supply, waiting = supply_of(case, look.made, look.period_s / steps), cap.waiting(look)
     shortest = cap.shortest_s(look.made)
     longer = look.period_s > shortest * BINDS
-    return Capped((look.period_s if longer else shortest) / steps, supply, longer and cap.binds(look))
+    supply = with_those_that_wait(case, supply, waiting)
+    return Capped((look.period_s if longer else shortest) / steps, supply, longer and cap.binds(look), waiting)
 
 
 def _groups(case: Case, supply: Supply, endings: Endings) -> _Groups:

@@ -26,6 +26,8 @@ class Case:
     """Rollouts that may hold a sandbox at once."""
     rate_limit: float = float("inf")
     """Rollouts finished per second that sandbox starts and verifier let through."""
+    start_s: float = 0.0
+    """Of one start of a sandbox, whether it fails or not."""
     start_failed_frac: float = 0.0
     grown_frac: float = 1.0
     """Mean response so far of a rollout in an engine, over that where none is given up: the oldest are."""

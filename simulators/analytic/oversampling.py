@@ -13,8 +13,8 @@ of a group, f = 1 - E[min(D, s)] / s the share that has finished when the round 
 
 A rollout dispatched u before the end stays min(L, u) seconds. Where nothing holds the generator back, Little's law over
 all of them gives s; under a cap on started groups s is the period, as a round that ends makes one batch (capped.py).
-A round that is open alone (a cap of no more than R, a serial job) is dispatched at once, and all that is dropped is
-replaced in it: N = n / y + R - n, and tau is an order statistic.
+A round that is open alone (a cap of no more than R, a serial job) is dispatched at once as far as there is room, and
+as that comes free; all that is dropped is replaced in it: N = n / y + R - n, and tau is an order statistic.
 
 Members: of M started the first S are kept, and M E[stay] is the sum over k < S of (M - k) x time with k done.
 
@@ -41,6 +41,8 @@ SURE_SIGMAS = 3.0
 """So far from its batch, a round surely has it or surely has not."""
 TURNS = 12
 SETTLED = 1e-4
+FIRST_FALL, LEAST_FALL = 2.0, 0.5
+"""Of the logarithm of what a span allows over it, for each that it is longer: at first, and at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ class Endings:
     """Dispatched groups that finish in time, usable or not."""
     ends: tuple[tuple[float, float, float], ...] = ()
     """(share of rounds, least and greatest age of their groups at the end); the other rounds wait for all of theirs."""
+
+    @property
+    def last_s(self) -> float:
+        """Age of the oldest group of a round at its end."""
+        return max((high for _, _, high in self.ends), default=0.0)
 
     def opened(self, batch: float, yield_frac: float) -> float:
         """Groups per batch."""
@@ -65,14 +72,16 @@ class Endings:
         if not self.ends:
             return times
         never = 1.0 - sum(share for share, _, _ in self.ends)
-        last = times.xs[-1] if never > 0.0 else max(high for _, _, high in self.ends)
-        tails = [t * (never + self._open(x)) for x, t in zip(times.xs, times.tails, strict=True) if x < last]
+        first, last = min(low for _, low, _ in self.ends), self.last_s if never <= 0.0 else times.xs[-1]
+        slopes = [(share / max(high - low, 1e-9 * high), share, high) for share, low, high in self.ends]
+        tails = []
+        for x, tail in zip(times.xs, times.tails, strict=True):
+            if x >= last:
+                break
+            if x > first:  # or its round has not ended, or it ended when the group was older than this
+                tail *= never + sum([min(share, (high - x) * slope) for slope, share, high in slopes if x < high])
+            tails.append(tail)
         return curve_of((*times.xs[: len(tails)], last), (*tails, 0.0)) if len(tails) > 1 else times
-
-    def _open(self, age: float) -> float:
-        """Chance that a group's round ends, and when the group is older than this."""
-        later = [e for e in self.ends if age < e[2]]
-        return sum(share * min(1.0, (high - age) / max(high - low, 1e-9 * high)) for share, low, high in later)
 
     def ages(self, longest_s: float) -> list[tuple[float, float]]:
         """(weight, age) of groups when their round ends; `longest_s` where it waits for all."""
@@ -142,12 +151,25 @@ def _not_yet(table: Table, started: int, kept: int) -> tuple[tuple[float, ...], 
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """How the groups of a round are dispatched: some at once, the others evenly over a while."""
+
+    late_s: float = 0.0
+    late_frac: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """How groups are oversampled: the n, R and y of the formulas above."""
 
     batch: float
     groups: float
     yield_frac: float
+
+    @property
+    def dispatched_alone(self) -> float:
+        """Groups of a round that is open alone."""
+        return self.batch / self.yield_frac + self.groups - self.batch
 
     def endings(self, group: Curve, span_s: float) -> Endings:
         """Of rounds that are dispatched evenly over so many seconds, one after another."""
@@ -163,28 +185,34 @@ class Round:
             there = usable + z * sigma
             kept += min(self.batch, there) / len(lots)
             if there > self.batch:
-                tau = _end_of_round(group, self.batch / (there + self.yield_frac), span_s)
+                tau = end_of_round(group, self.batch / (there + self.yield_frac), Opening(span_s, 1.0))
                 ends.append((1.0 / len(lots), max(0.0, tau - span_s), tau))
         return Endings(kept / usable, tuple(ends))
 
-    def alone(self, group: Curve) -> Endings:
-        """Of rounds each of which is open alone, dispatched at once: what the filter drops is all replaced in it."""
-        needed = self.batch / self.yield_frac
-        dispatched = needed + self.groups - self.batch
-        tau = group.quantile(needed / (dispatched + 1.0))
-        return Endings(needed / dispatched, ((1.0, tau, tau),))
+    def alone(self, group: Curve, opening: Opening) -> Endings:
+        """Of rounds each of which is open alone: what the filter drops is all replaced in it."""
+        needed, dispatched = self.batch / self.yield_frac, self.dispatched_alone
+        tau = end_of_round(group, needed / (dispatched + 1.0), opening)
+        late = opening.late_frac * min(1.0, tau / opening.late_s) if opening.late_s > 0.0 else 0.0
+        opened = max(needed, dispatched * (1.0 - opening.late_frac + late))
+        share = late / (1.0 - opening.late_frac + late)
+        ends = ((1.0 - share, tau, tau), (share, max(0.0, tau - opening.late_s), tau))
+        return Endings(needed / opened, tuple(end for end in ends if end[0] > 0.0))
 
 
 def in_flight_endings(times: Mixture, members: int, asked: Round, in_flight: float) -> Endings:
     """Rounds one after another with `in_flight` rollouts at all times: Little's law sets their pace."""
     group, rollout = times.curve(members), times.curve()
     span = asked.groups * members * rollout.mean / in_flight
-    for _ in range(TURNS):
+    gap = at = 0.0
+    for turn in range(TURNS):
         endings = asked.endings(group, span)
         found = endings.opened(asked.batch, asked.yield_frac) * members * _stay_s(rollout, endings) / in_flight
-        if abs(found / span - 1.0) < SETTLED:
+        before, was, gap, at = gap, at, math.log(found / span), math.log(span)
+        if abs(gap) < SETTLED:
             break
-        span = math.sqrt(span * found)
+        fall = max(LEAST_FALL, (before - gap) / (at - was)) if turn and at != was else FIRST_FALL
+        span = math.exp(at + gap / fall)
     return endings
 
 
@@ -208,27 +236,31 @@ def kept_in_rounds(times: Mixture, members: int, endings: Endings) -> Kept:
     )
 
 
-def _end_of_round(group: Curve, share: float, span_s: float) -> float:
-    """tau of the formula above; of a round dispatched at once it is a quantile."""
-    if span_s <= AT_ONCE * group.mean:
+def end_of_round(group: Curve, share: float, opening: Opening) -> float:
+    """tau of the formula above: when that share of its groups has finished. If all start at once it is a quantile."""
+    late_s, late = opening.late_s, opening.late_frac
+    if late_s <= AT_ONCE * group.mean or late <= 0.0:
         return group.quantile(share)
 
     def excess(tau: float) -> float:
-        start = max(0.0, tau - span_s)
-        return (tau - start) - (group.at_most(tau) - group.at_most(start)) - share * span_s
+        start = max(0.0, tau - late_s)
+        over = 0.0 if late >= 1.0 else (1.0 - late) * late_s * (1.0 - group.over(tau))
+        return over + late * ((tau - start) - (group.at_most(tau) - group.at_most(start))) - share * late_s
 
-    return crossing(excess, 0.0, group.xs[-1] + span_s)
+    return crossing(excess, 0.0, group.xs[-1] + late_s)
 
 
 def _before(group: Curve, ages: list[tuple[float, float]]) -> Curve:
     """The time of those groups that finished before their round ended; the grid stops there."""
-    finished = [(weight, age, 1.0 - group.over(age)) for weight, age in ages]
-    norm, last = max(1e-12, sum(weight * done for weight, _, done in finished)), max(age for _, age in ages)
-    xs, tails = [], []
+    finished = sorted((age, weight, weight * (1.0 - group.over(age))) for weight, age in ages)
+    weight, done = sum(w for _, w, _ in finished), sum(d for _, _, d in finished)
+    norm, last = max(1e-12, done), finished[-1][0]
+    xs, tails, i = [], [], 0
     for x, tail in zip(group.xs, group.tails, strict=True):
-        below = 1.0 - tail
+        while i < len(finished) and finished[i][0] <= x:  # of those that are older at their end
+            weight, done, i = weight - finished[i][1], done - finished[i][2], i + 1
         xs.append(x)
-        tails.append(sum(weight * max(0.0, done - below) for weight, age, done in finished if x < age) / norm)
+        tails.append(max(0.0, done - weight * (1.0 - tail)) / norm if i < len(finished) else 0.0)
         if x >= last:
             break
     return curve_of(xs, tails) if len(xs) > 1 else group
@@ -239,7 +271,8 @@ def _kept_ratio(times: Mixture, members: int, ages: list[tuple[float, float]]) -
     total = norm = 0.0
     for weight, own in times.by_common():
         for share, age in ages:
-            below = (1.0 - own.over(age)) ** (members - 1)
-            norm += weight * share * below * (1.0 - own.over(age))
-            total += weight * share * below * (own.at_most(age) - age * own.over(age))
+            over = own.over(age)
+            others = weight * share * (1.0 - over) ** (members - 1)
+            norm += others * (1.0 - over)
+            total += others * (own.at_most(age) - age * over)
     return min(1.0, total / max(1e-12, norm) / times.curve().mean)

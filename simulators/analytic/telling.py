@@ -45,7 +45,7 @@ def told(balance: Balance, workload: Workload) -> Prediction:
         waste=waste,
         kept_length_ratio=_length_bias(balance, workload),
         kept_solve_ratio=_solve_bias(balance, workload),
-        sandbox_wait_s=supply.made.wait_s if boxes else None,
+        sandbox_wait_s=supply.made.wait_s * (1.0 - case.start_failed_frac) + case.start_s if boxes else None,
         sandbox_failed_frac=case.start_failed_frac if boxes else None,
         preemptions_per_rollout=None if resident_limit(case) < layout.slots else 0.0,
         prefix_hit_frac=supply.made.hit_frac if case.rollout.turns_mean > 1.0 else None,

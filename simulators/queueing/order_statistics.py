@@ -126,6 +126,11 @@ class Curve:
     def scaled(self, factor: float) -> "Curve":
         return Curve(tuple([x * factor for x in self.xs]), self.tails, tuple([x * factor for x in self.least]))
 
+    def later(self, seconds: float) -> "Curve":
+        """After a wait that is the same for all."""
+        xs, least = [x + seconds for x in self.xs], [x + seconds for x in self.least]
+        return Curve(tuple(xs), self.tails, tuple(least))
+
     def over_sum(self, x: float, step: float, count: int) -> float:
         """P(X > x) + P(X > x + step) + P(X > x + 2 step) ..., `count` terms."""
         xs, tails, end, total, i = self.xs, self.tails, self.xs[-1], 0.0, 0

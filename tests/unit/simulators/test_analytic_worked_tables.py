@@ -7,7 +7,8 @@ import pytest
 from simulators.analytic import AnalyticModel
 from simulators.analytic.engine import Demand, Server, Stops, flow, iteration_s
 from simulators.analytic.oversampling import Round
-from simulators.analytic.sandbox import start_of
+from simulators.analytic.sandbox import Pressing, start_of, starts_of
+from simulators.analytic.waiting import waiting_between
 from simulators.event_state import Job
 from simulators.limits import binding_limits
 from simulators.plant import Mode, Setpoints, Topology
@@ -32,6 +33,20 @@ from simulators.workload import Duration, Lengths, Turns, Workload
 def test_sandbox_starts_beyond_the_quota(starting: int, longer: float) -> None:
     seconds, _ = start_of(Sandboxes(2.0, overload_factor=5.0), starting, 100.0)
     assert seconds == pytest.approx(2.0 * longer)
+
+
+@pytest.mark.parametrize(("in_flight", "told"), [(1536, (20.3, 0.082, -0.07)), (2304, (51.1, 0.191, -0.27))])
+def test_what_waits_for_a_sandbox_presses_on_the_provider(in_flight: int, told: tuple[float, float, float]) -> None:
+    fleet = Sandboxes(12.0, 700, overload_factor=2.0, failure_frac=0.005, overload_failure_frac=0.3)
+
+    def asked(waiting: float) -> tuple[float, float, float]:
+        seconds, failed = starts_of(fleet, 700.0, Pressing(1e9, 123.0, waiting_between(waiting, waiting)))
+        return seconds, failed, 700.0 / (seconds / (1.0 - failed) + 123.0)
+
+    seconds, failed, per_s = asked(in_flight - 700.0)
+    assert seconds == pytest.approx(told[0], abs=0.1)
+    assert failed == pytest.approx(told[1], abs=1e-3)
+    assert per_s / asked(0.0)[2] - 1.0 == pytest.approx(told[2], abs=0.006)
 
 
 @pytest.mark.parametrize(("slots", "means"), [(256, 11.2), (128, 11.6)])
