@@ -145,8 +145,8 @@ class Predictive:
     ) -> Iterator[tuple[Interval, Option]]:
         """Of all splits the one that surely gains most, since the rest of a way can follow; and every other knob.
 
-        Where each part of a way is a restart, none follows: the one that is likely to gain most. Where the models have
-        refused one, a sure one on the way to it.
+        Where each part of a way is a restart, none follows: the one that is likely to gain most, also when the models
+        have refused it: waiting is cheap beside a second restart. Else, where they have, a sure one on the way to it.
         """
         splits = [(gain, option) for gain, option in found if option.points]
         restart = any(_restarts(view, option.changes) for _, option in splits)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from policies.delivered import MISFIT
 from policies.fitted import STATED, fit
 from policies.modelling import NominalModeller
 from simulators.analytic import AnalyticModel
@@ -56,6 +57,44 @@ def test_the_pause_of_a_weight_sync_is_not_taken_for_slow_engines(sync_s: float)
     assert fitted is not None
     slower = fitted.job.stations.engine.step.per_context_token_s / stated.stations.engine.step.per_context_token_s
     assert slower == pytest.approx(1.0, abs=0.025)
+
+
+def slowed_down(steps: int = 5) -> tuple[SimulatedPlant, Observation]:
+    """A trainer that takes 1.5 times as long since so many steps, and a queue that fills in front of it."""
+    scenario = load("trainer-slowdown").scenario
+    exact = replace(scenario.measurement, noise_sigma=0.0)
+    plant = SimulatedPlant(replace(scenario, measurement=exact, horizon=Horizon(steps=80 + steps)), seed=3)
+    plant.advance()
+    return plant, plant.observe(plant.now_s)
+
+
+def test_while_a_queue_fills_no_more_groups_teach_nothing() -> None:
+    """What is filtered is counted where it is made: beside what is trained alone it would be a third, not a quarter."""
+    plant, seen = slowed_down()
+    rows = seen.snapshot.rows
+    assert rows[-1].values["queue_depth"] > rows[-5].values["queue_depth"] + 2000.0
+    stated = job_at(plant.scenario, 0, 0.0)
+    fitted = fit(stated, seen)
+    assert fitted is not None
+    assert fitted.job.workload.solve.always_frac == pytest.approx(stated.workload.solve.always_frac, abs=0.025)
+
+
+def with_slower_engines(seen: Observation, steps: int, slower: float) -> Observation:
+    """The last steps as if their engines had taken so many times as long for each token."""
+    rows = seen.snapshot.rows
+    late = tuple(replace(r, values=r.values | {"tpot_s": slower * r.values["tpot_s"]}) for r in rows[-steps:])
+    return replace(seen, snapshot=replace(seen.snapshot, rows=(*rows[:-steps], *late)))
+
+
+def test_what_deliveries_told_of_the_engines_outlives_a_jump_of_the_trainer_but_not_their_own() -> None:
+    plant, seen = slowed_down()
+    stated = job_at(plant.scenario, 0, 0.0)
+    fitted, anew = fit(stated, seen), fit(stated, with_slower_engines(seen, 5, 1.4))
+    assert fitted is not None
+    assert anew is not None
+    assert fitted.doubt.engine < MISFIT**2 < anew.doubt.engine
+    true, found = (job.stations.engine.step.table[-1][1] for job in (stated, fitted.job))
+    assert found == pytest.approx(true, rel=0.03)
 
 
 def outside_of(scenario: Scenario, seen: Observation) -> tuple[float, float]:

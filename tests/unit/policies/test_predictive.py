@@ -224,3 +224,11 @@ def test_where_nothing_sure_is_on_the_way_the_refused_one_is_wanted_still() -> N
     view = view_of(job_of("steady-noise-24h", gpus_trainer=112, gpus_generator=144), "gpus_trainer")
     one_step = Setpoints(gpus_trainer=104, gpus_generator=152)
     assert Predictive().decide(replace(view, refused=one_step)) == Predictive().decide(view)
+
+
+def test_where_each_step_of_a_split_is_a_restart_the_refused_one_is_wanted_still() -> None:
+    """A nearer one would have to be left by a second restart."""
+    view = restarted(view_of(job_of("steady-noise-24h", gpus_trainer=112, gpus_generator=144), "gpus_trainer"))
+    first = Predictive().decide(view)
+    assert isinstance(first, Proposal)
+    assert Predictive().decide(replace(view, refused=first.changes)) == first
