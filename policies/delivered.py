@@ -63,11 +63,6 @@ class Doubt:
         shared = self.engine * self.engine_share - self.trainer * self.trainer_share
         return self.engine + self.trainer - shared**2 / self.total + self.misfit
 
-    @property
-    def engine_after(self) -> float:
-        """Variance of the engines' part after it."""
-        return self.engine - (self.engine * self.engine_share) ** 2 / self.total + self.misfit
-
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
@@ -75,8 +70,6 @@ class Fitted:
 
     job: Job
     doubt: Doubt
-    engine_log: float = 0.0
-    """ln of how much slower the engines are by what is delivered than by their own seconds."""
 
 
 def delivering(fitted: Fitted, rows: Sequence[Row]) -> Fitted | None:
@@ -106,7 +99,7 @@ def delivering(fitted: Fitted, rows: Sequence[Row]) -> Fitted | None:
     left = (said - wanted) ** 2
     if left > UNLIKE**2:
         return None
-    return Fitted(_slowed(fitted.job, logs), replace(doubt, misfit=max(0.0, left - doubt.noise)), logs[0])
+    return Fitted(_slowed(fitted.job, logs), replace(doubt, misfit=max(0.0, left - doubt.noise)))
 
 
 def _slowed(job: Job, logs: tuple[float, float]) -> Job:

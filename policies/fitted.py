@@ -9,12 +9,12 @@ Then both sides are brought to what the job delivers. What no metric tells stays
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf, log
+from math import inf
 
 from policies.beliefs import EXPONENT_MEAN, Belief
 from policies.delivered import MISFIT, Doubt, Fitted, delivering
-from policies.following import followed, level, mean_of, newest, since_jump
-from policies.readings import ROWS_MIN, kept_rows, of_one_setting, row_rate
+from policies.following import followed, level, mean_of, newest
+from policies.readings import ROWS_MIN, kept_rows, of_one_setting
 from policies.settings import missing_of, without
 from policies.sides import hinged, with_engine_factor, with_trainer_factor
 from simulators.analytic.rollout import clipped_mean
@@ -50,51 +50,19 @@ def fit(job: Job, seen: Observation) -> Fitted | None:
         return None
     now = without(merged_known(job.setpoints, seen.in_force), missing_of(seen.in_force, seen.inventory))
     job = replace(job, setpoints=now, stations=plain(job.stations, job.setpoints.gpus_trainer))
-    # What is trained first is what was finished first: short.
-    told = (rows if len(rows) >= ROWS_MIN else steps) if len(steps) >= ROWS_MIN else ()
-    read, engine, trainer = _read(job, rows, at_work, told)
-    bias = Belief(0.0, MISFIT**2, 0.0) if engine is None else _bias(job, rows, engine)
-    read = with_engine_factor(read, bias.rate)
-    for stated in (STATED, MISSTATED):
-        engine_error = stated**2 if engine is None else engine.variance + bias.variance
-        found = delivering(Fitted(read, Doubt(engine_error, stated**2 if trainer is None else trainer.variance)), rows)
-        if found is not None or (engine is not None and trainer is not None):
-            return found
-    return None
-
-
-def _read(
-    job: Job, rows: Sequence[Row], at_work: Sequence[Row], told: Sequence[Row]
-) -> tuple[Job, Belief | None, Belief | None]:
-    """The job as its steps and engines show it; how well its engines' seconds are known, and its trainer's."""
     job = replace(job, stations=_surroundings(job, at_work))
-    if told:
-        job = replace(job, workload=_workload(job, told))
+    if len(steps) >= ROWS_MIN:  # what is trained first is what was finished first: short
+        job = replace(job, workload=_workload(job, rows if len(rows) >= ROWS_MIN else steps))
     job, trainer = _trainer(job, rows)
     job, engine = _engine(job, at_work)
-    return job, engine, trainer
-
-
-def _bias(job: Job, rows: Sequence[Row], engine: Belief) -> Belief:
-    """By how much the engines are slower than their own seconds say: what deliveries told before these last jumped,
-    with what the engines' seconds changed by since as a doubt of it; where that is more than nobody's doubt, that.
-
-    # engines 4 % slower than their metrics say, +-2 %, by 60 steps; then the trainer slows down, and by three steps of
-    # the job as it is now they are known as well as that, where metrics alone would leave +-5 %
-    """
-    unknown = Belief(0.0, MISFIT**2, 0.0)
-    delivered = [(row, log(rate)) for row in rows if (rate := row_rate(row.values))]
-    before = [row for row, _ in delivered][: since_jump([logs for _, logs in delivered])]
-    if len(before) < ROWS_MIN:
-        return unknown
-    read, was, trainer = _read(job, before, before, before)
-    if was is None or trainer is None:
-        return unknown
-    told = delivering(Fitted(read, Doubt(was.variance + MISFIT**2, trainer.variance)), before)
-    if told is None:
-        return unknown
-    variance = told.doubt.engine_after + (engine.log_mean - was.log_mean) ** 2
-    return Belief(told.engine_log, variance, 0.0) if variance < MISFIT**2 else unknown
+    measured = (engine, trainer)
+    for stated in (STATED, MISSTATED):
+        engine_error, trainer_error = (stated**2 if side is None else side.variance for side in measured)
+        doubt = Doubt(engine_error if engine is None else engine_error + MISFIT**2, trainer_error)
+        found = delivering(Fitted(job, doubt), rows)
+        if found is not None or None not in measured:
+            return found
+    return None
 
 
 def merged_known(stated: Setpoints, in_force: Setpoints) -> Setpoints:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from policies.delivered import MISFIT
 from policies.fitted import STATED, fit
 from policies.modelling import NominalModeller
 from simulators.analytic import AnalyticModel
@@ -77,24 +76,6 @@ def test_while_a_queue_fills_no_more_groups_teach_nothing() -> None:
     fitted = fit(stated, seen)
     assert fitted is not None
     assert fitted.job.workload.solve.always_frac == pytest.approx(stated.workload.solve.always_frac, abs=0.025)
-
-
-def with_slower_engines(seen: Observation, steps: int, slower: float) -> Observation:
-    """The last steps as if their engines had taken so many times as long for each token."""
-    rows = seen.snapshot.rows
-    late = tuple(replace(r, values=r.values | {"tpot_s": slower * r.values["tpot_s"]}) for r in rows[-steps:])
-    return replace(seen, snapshot=replace(seen.snapshot, rows=(*rows[:-steps], *late)))
-
-
-def test_what_deliveries_told_of_the_engines_outlives_a_jump_of_the_trainer_but_not_their_own() -> None:
-    plant, seen = slowed_down()
-    stated = job_at(plant.scenario, 0, 0.0)
-    fitted, anew = fit(stated, seen), fit(stated, with_slower_engines(seen, 5, 1.4))
-    assert fitted is not None
-    assert anew is not None
-    assert fitted.doubt.engine < MISFIT**2 < anew.doubt.engine
-    true, found = (job.stations.engine.step.table[-1][1] for job in (stated, fitted.job))
-    assert found == pytest.approx(true, rel=0.03)
 
 
 def outside_of(scenario: Scenario, seen: Observation) -> tuple[float, float]:
