@@ -156,7 +156,7 @@ def _usable(before: Row | None, row: Row, filtered: bool) -> float | None:
     trained, left = values.get("batch_rollouts"), values.get("filtered_zero_adv", 0.0)
     if not trained:
         return None
-    made = max(TINY, trained + values.get("dropped_stale", 0.0) + _grown(before, row))
+    made = max(TINY, trained + _grown(before, row))
     return made / (made + left)
 
 
