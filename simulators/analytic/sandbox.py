@@ -60,8 +60,8 @@ def start_of(sandboxes: Sandboxes, starting: float, quota: float | None) -> tupl
 
 
 def starts_of(sandboxes: Sandboxes, quota: float | None, pressing: Pressing) -> tuple[float, float]:
-    """(seconds of one start, share that fails), means over starts: the formula above, from below."""
-    seconds, failed, starting = sandboxes.start_s, sandboxes.failure_frac, 0.0
+    """(seconds of one start, share that fails), means over starts: the formula above, from where all are starting."""
+    seconds, failed, starting = sandboxes.start_s, sandboxes.failure_frac, quota or 0.0
     for _ in range(TURNS):
         looks = [(weight, start_of(sandboxes, n + starting, quota)) for weight, n in pressing.waiting.found()]
         seconds = sum(weight * s for weight, (s, _) in looks)
