@@ -6,7 +6,7 @@ does without: that lattice is looked over first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, exp, inf, isfinite, log
 from statistics import fmean
 
@@ -17,7 +17,7 @@ from policies.settings import SPLIT, gpus, merged, with_in_flight
 from policies.stages import first_most, way
 from simulators.analytic.weak import OUTGROWN
 from simulators.legality import legal_sizes
-from simulators.plant import Change, Mode, Setpoints
+from simulators.plant import Mode, Setpoints
 from simulators.signals import TINY
 
 FLIGHT_STEP, FLIGHT_STEPS = 1.25, 4
@@ -201,22 +201,40 @@ def _outgrown(view: View, changes: Setpoints) -> bool:
 
 
 def _ratios(view: View, ask: Ask, now: float) -> Option | None:
-    """One step, where the next may follow at once; where each is a restart, as far as it goes."""
-    capability = view.capability("oversampling_ratio")
-    if capability is None:
+    """All of them are looked at: starting a little more than is kept hides the slowest rollouts, starting much more
+    gives the longest up, and between these two hills may be a valley."""
+    return _of_ratios(view, ask, now, lambda ratio: Setpoints(oversampling_ratio=ratio))
+
+
+def _started(view: View, ask: Ask, now: float) -> Option | None:
+    """More started with as much more in flight: under a limit in flight neither may gain without the other."""
+    start, total = view.in_force.oversampling_ratio or 1.0, view.in_force.max_in_flight
+    if view.capability("max_in_flight") is None or not total:
         return None
-    if capability.change is not Change.RESTART:
-        return _best_of(ask, now, (Setpoints(oversampling_ratio=ratio) for ratio in next_ratios(view.in_force)))
+    most = max(total, view.bounds.max_in_flight_max or inf)
+
+    def wish(ratio: float) -> Setpoints | None:
+        flights = max(1, round(total * ratio / start))
+        more = with_in_flight(view.in_force, view.topology, flights)
+        return replace(more, oversampling_ratio=ratio) if flights <= most else None
+
+    return _of_ratios(view, ask, now, wish)
+
+
+def _of_ratios(view: View, ask: Ask, now: float, wish: Callable[[float], Setpoints | None]) -> Option | None:
+    if view.capability("oversampling_ratio") is None:
+        return None
     start = view.in_force.oversampling_ratio or 1.0
     ratios = ratios_from(start)
-    spot = ratios.index(start)
-
-    def wish(place: int) -> Setpoints:
-        return Setpoints(oversampling_ratio=ratios[place])
-
-    worths = _climbed(list(range(len(ratios))), spot, lambda place: now if place == spot else ask(wish(place)))
+    spot, worths = ratios.index(start), {ratios.index(start): now}
+    for place, ratio in enumerate(ratios):
+        changes = wish(ratio) if place != spot else None
+        worth = None if changes is None else ask(changes)
+        if worth is not None:
+            worths[place] = worth
     least = _nearest_best(worths, spot)
-    return None if least == spot else Option(wish(least), worths[least])
+    best = wish(ratios[least])
+    return None if least == spot or best is None else Option(best, worths[least])
 
 
 def next_ratios(in_force: Setpoints) -> list[float]:
@@ -250,13 +268,5 @@ def _flights(view: View, ask: Ask, now: float) -> Option | None:
     return None if least == start else Option(wish(least), worths[least])
 
 
-CLIMBS = (_prefills, _ratios, _flights)
-"""Of the knobs beside the split, each by itself."""
-
-
-def _best_of(ask: Ask, now: float, wishes: Iterable[Setpoints]) -> Option | None:
-    worths = [(worth, wish) for wish in wishes if (worth := ask(wish)) is not None and worth > now]
-    if not worths:
-        return None
-    worth, wish = max(worths, key=lambda pair: pair[0])
-    return Option(wish, worth)
+CLIMBS = (_prefills, _ratios, _flights, _started)
+"""Of the knobs beside the split, each by itself, and of two that go together."""
