@@ -94,14 +94,13 @@ class Child:
         self._until_s = self._clock() + self._deadline_s
 
     def ask(self, question: Question) -> Prediction:
-        why = f"the simulator gave no answer within {self._deadline_s:g} s"
-        if self._clock() >= self._until_s:
-            raise ValueError(why)
         try:
-            self._pipe.send(question)
-            answer = self._next_answer()
-            if answer is not None:
-                return _told(answer)
+            if self._clock() < self._until_s:
+                self._pipe.send(question)
+                answer = self._next_answer()
+                if answer is not None:
+                    return _told(answer)
+            why = f"the simulator gave no answer within {self._deadline_s:g} s"
         except (OSError, EOFError):
             why = "the simulator's process ended"
         self._replace()
