@@ -11,6 +11,7 @@ import json
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from reprlib import repr as shortly
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -99,7 +100,7 @@ def unpacked(written: bytes | None) -> tuple[Heard, ...]:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        why = f"{place}={first['input']!r}: {first['msg']}"
+        why = f"{place}={shortly(first['input'])}: {first['msg']}"
     except (zlib.error, TypeError) as error:
         why = str(error)
     raise ValueError(f"what the simulator answered there: {why}")

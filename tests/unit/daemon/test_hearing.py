@@ -7,11 +7,13 @@ import json
 import os
 import signal
 import sqlite3
+import time
 import zlib
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from math import inf
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,8 @@ pytestmark = pytest.mark.slow
 
 Captured = pytest.CaptureFixture[str]
 NOW_S, PERIOD_S, TICKS = 9000.0, 60.0, 3
+END_S = NOW_S + TICKS * PERIOD_S
+PATIENCE_S = 120.0
 LONG_S = 120.0
 BEGUN = State(mode=ControlMode.AUTO)
 
@@ -70,13 +74,14 @@ class Watched:
     path: Path
 
     def live(self, child: Child) -> list[Entry]:
+        """To the end, from where its journal ends."""
         plant = SimulatedPlant(self.scenario, 1)
         plant.observe(NOW_S)
         with closing(Journal(self.path)) as journal:
             journal.govern(encoded(self.charter))
-            rules = rules_of(self.charter, child)
-            parts = Parts(plant, rules, VirtualClock(NOW_S), journal, NoInbox(), PERIOD_S)
-            run(parts, BEGUN, NOW_S + TICKS * PERIOD_S)
+            state = journal.last() or BEGUN
+            clock = VirtualClock(NOW_S if state.at_s is None else state.at_s + PERIOD_S)
+            run(Parts(plant, rules_of(self.charter, child), clock, journal, NoInbox(), PERIOD_S), state, END_S)
             return list(journal.entries())
 
     def under(self, slow: Slow) -> list[Entry]:
@@ -146,6 +151,35 @@ def test_a_move_that_was_confirmed_in_time_needs_no_simulator_again(at_the_gate:
     assert any(e.decision.action is Action.APPLY and len(e.heard) == 6 for e in entries)
     rules = rules_of(at_the_gate.charter, Silent())
     assert list(replayed(rules, entries, BEGUN)) == []
+    assert as_json(capsys, str(at_the_gate.path)) == []
+
+
+def waiting(watched: Watched, pid: Path) -> None:
+    """A life that ends while it waits for an answer."""
+    with closing(Child(10.0 * PATIENCE_S)) as child:
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGSTOP)
+        pid.write_text(str(child.pid))
+        watched.live(child)
+
+
+def test_killed_while_it_waits_for_an_answer_a_controller_decides_that_tick_anew(
+    at_the_gate: Watched, tmp_path: Path, capsys: Captured
+) -> None:
+    Journal(at_the_gate.path).close()
+    life = get_context("spawn").Process(target=waiting, args=(at_the_gate, tmp_path / "pid"))
+    life.start()
+    end_s = time.monotonic() + PATIENCE_S
+    while not entries_of(at_the_gate):
+        assert life.is_alive()
+        assert time.monotonic() < end_s
+        time.sleep(0.05)
+    life.join(1.0)
+    life.kill()
+    life.join()
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert [e.heard for e in entries_of(at_the_gate)] == [()], "of the tick that it died in nothing is written"
+    assert len(at_the_gate.under(SLOW["no time"])) == TICKS
     assert as_json(capsys, str(at_the_gate.path)) == []
 
 
