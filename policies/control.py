@@ -125,7 +125,8 @@ class View:
     doubt: float = 0.0
     """Of the model: variance of ln(generator's rate / trainer's)."""
     simulator: PlantModel | None = None
-    """The same job by simulation, to be asked of a few settings where the model is weak."""
+    """The same job by simulation, to be asked of a few settings where the model is weak. Its answers, or that there was
+    none in time, are part of the tick: asked again it says the same, in a replay too."""
     memory: Memory = field(default_factory=dict)
 
     @property

@@ -1,7 +1,8 @@
 """The journal: every tick in one SQLite file, written before the controller acts. Restart = last row, replay = fold.
 
-One row a tick: what was seen (deflated), commands, the state after, the decision with proposal, trail and verdict,
-and once the plant has answered, the receipt. WAL mode: readers never block the writer. A local disk is needed.
+One row a tick: what was seen (deflated), commands, what a simulator answered, the state after, the decision with
+proposal, trail and verdict, and once the plant has answered, the receipt. WAL mode: readers never block the writer.
+A local disk is needed.
 """
 
 import csv
@@ -21,11 +22,11 @@ from policies.conduct import noted
 from policies.control import Command, Decision
 from policies.state import STATE_VERSION, State
 from simulators.plant import Observation, Receipt
+from tuner import pages
 from tuner.errors import ConfigError, ContractError, DamageError, LedgerError
-from tuner.journal_file import MIGRATIONS, identity, opened, opened_to_read
+from tuner.hearing import Heard, packed, readable, unpacked
+from tuner.journal_file import CHARTERED, HEARING, SIGNED, identity, opened, opened_to_read, version_of
 
-CHARTERED = 2
-"""The schema version since which a journal says what its controller went by."""
 NEVER = 2**62
 """More ticks than there will be."""
 EXPORTED = ("id", "at_s", "action", "code", "decision_id", "reason", "order", "gain_frac", "verdict", "receipt")
@@ -49,6 +50,8 @@ class Entry:
     """After the tick, before the receipt."""
     decision: Decision
     receipt: Receipt | None = None
+    heard: tuple[Heard, ...] = ()
+    """What a simulator answered; nothing where none was asked, or in a journal of before that was kept."""
 
 
 class Ledger(Protocol):
@@ -79,10 +82,12 @@ class Journal:
             _DECISION.dump_json(entry.decision).decode(),
             entry.decision.action.value,
             entry.decision.decision_id,
+            packed(entry.heard),
         )
         with self._writing():
             written = self._file.execute(
-                "INSERT INTO tick (at_s, seen, commands, state, decision, action, decision_id) VALUES (?,?,?,?,?,?,?)",
+                "INSERT INTO tick (at_s, seen, commands, state, decision, action, decision_id, heard) "
+                "VALUES (?,?,?,?,?,?,?,?)",
                 row,
             )
         if written.lastrowid is None:
@@ -141,7 +146,7 @@ class Journal:
     def writer(self) -> dict[str, str | int]:
         """Who wrote last, as it named itself; empty in a journal that no daemon wrote."""
         with self._reading("who wrote it"):
-            if int(self._file.execute("PRAGMA user_version").fetchone()[0]) < len(MIGRATIONS):
+            if version_of(self._file) < SIGNED:
                 return {}
             row = self._file.execute("SELECT who FROM writer ORDER BY token DESC LIMIT 1").fetchone()
             return {} if row is None else dict(json.loads(row[0]))
@@ -154,8 +159,7 @@ class Journal:
     def charters(self) -> list[tuple[int, str]]:
         """What the controller went by, each with the tick after which it did; empty in a journal of before charters."""
         with self._reading("what its controller went by"):
-            version = int(self._file.execute("PRAGMA user_version").fetchone()[0])
-            if version < CHARTERED:
+            if version_of(self._file) < CHARTERED:
                 return []
             rows = self._file.execute("SELECT since_tick, text FROM charter ORDER BY since_tick")
             return [(int(since), str(text)) for since, text in rows]
@@ -193,7 +197,7 @@ class Journal:
 
     def entries(self, since_id: int = 0, until_id: int = NEVER) -> Iterator[Entry]:
         """All ticks in order, one at a time."""
-        told = "at_s, seen, commands, state, decision, receipt"
+        told = "at_s, seen, commands, state, decision, receipt, heard"
         for tick_id, row in self._rows(told, since_id, until_id):
             with self._reading(f"tick {tick_id}"):
                 entry = _entry(*row)
@@ -203,6 +207,7 @@ class Journal:
         """These columns of the ticks in order, each with its number."""
         known, wanted = since_id, "SELECT id, {} FROM tick WHERE id > ? AND id <= ? ORDER BY id"
         with self._reading(f"a tick after {known}"):
+            told = told if version_of(self._file) >= HEARING else told.replace("heard", "NULL")
             rows = self._file.execute(wanted.format(told), (since_id, until_id))
         while True:
             with self._reading(f"the tick after {known}"):
@@ -231,13 +236,14 @@ class Journal:
             raise ConfigError(f"no export of kind {kind!r}; there are jsonl and csv")
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        for tick_id, row in self._rows("at_s, commands, decision, receipt"):
+        for tick_id, row in self._rows("at_s, commands, decision, receipt, heard"):
             with self._reading(f"tick {tick_id}"):
-                record = _record(tick_id, *row)
+                record = pages.record(tick_id, *row[:-1]) | {"heard": readable(row[-1])}
             yield record
 
 
-def _entry(at_s: float, seen: bytes, commands: str, state: bytes, decision: str, receipt: str | None) -> Entry:
+def _entry(at_s: float, *written: Any) -> Entry:
+    seen, commands, state, decision, receipt, heard = written
     return Entry(
         at_s,
         _SEEN.validate_json(zlib.decompress(seen)),
@@ -245,6 +251,7 @@ def _entry(at_s: float, seen: bytes, commands: str, state: bytes, decision: str,
         decoded_state(zlib.decompress(state)),
         _DECISION.validate_json(decision),
         None if receipt is None else _RECEIPT.validate_json(receipt),
+        unpacked(heard),
     )
 
 
@@ -281,11 +288,6 @@ def encoded_decision(decision: Decision) -> bytes:
 def _resumed(state: bytes, receipt: str | None) -> State:
     last = decoded_state(zlib.decompress(state))
     return last if receipt is None else noted(last, _RECEIPT.validate_json(receipt))
-
-
-def _record(tick_id: int, at_s: float, commands: str, decision: str, receipt: str | None) -> dict[str, Any]:
-    told = None if receipt is None else json.loads(receipt)
-    return {"id": tick_id, "at_s": at_s, "commands": json.loads(commands), **json.loads(decision), "receipt": told}
 
 
 def _csv_lines(records: Iterator[dict[str, Any]]) -> Iterator[str]:

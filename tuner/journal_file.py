@@ -28,8 +28,13 @@ MIGRATIONS = (
     """
     CREATE TABLE writer (token INTEGER PRIMARY KEY AUTOINCREMENT, at_s REAL NOT NULL, who TEXT NOT NULL);
     """,
+    """
+    ALTER TABLE tick ADD COLUMN heard BLOB;
+    """,
 )
 """Statements that lead from one schema version to the next; the version counts them. Added to, never changed."""
+CHARTERED, SIGNED, HEARING = 2, 3, 4
+"""The schema versions since which a journal says what its controller went by, who wrote it, what a simulator said."""
 APPLICATION_ID = 0x45515550
 """Marks a file as a journal of ours."""
 BUSY_S = 10.0
@@ -43,6 +48,12 @@ def identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def version_of(file: sqlite3.Connection) -> int:
+    """The schema that it has."""
+    with closing(file.execute("PRAGMA user_version")) as cursor:
+        return int(cursor.fetchone()[0])
 
 
 def opened(path: Path) -> sqlite3.Connection:
@@ -60,7 +71,7 @@ def opened_to_read(path: Path) -> sqlite3.Connection:
     try:
         file = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=BUSY_S)
         owner = int(file.execute("PRAGMA application_id").fetchone()[0])
-        version = int(file.execute("PRAGMA user_version").fetchone()[0])
+        version = version_of(file)
     except sqlite3.Error as error:
         raise ConfigError(f"{path} cannot be read as a journal ({error}); check the path") from error
     if owner != APPLICATION_ID:
@@ -71,8 +82,7 @@ def opened_to_read(path: Path) -> sqlite3.Connection:
 
 def _migrated(file: sqlite3.Connection, path: Path) -> None:
     """Bring the file to the newest schema, each step in one transaction."""
-    with closing(file.execute("PRAGMA user_version")) as cursor:
-        version = int(cursor.fetchone()[0])
+    version = version_of(file)
     owner = int(file.execute("PRAGMA application_id").fetchone()[0])
     tables = int(file.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0])
     if tables and owner != APPLICATION_ID:

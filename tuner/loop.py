@@ -21,6 +21,7 @@ from simulators.clock import Clock
 from simulators.plant import Observation, Order, Outcome, Plant, Receipt, Setpoints, Status
 from simulators.snapshot import Note, Snapshot
 from tuner.errors import ContractError, LedgerError
+from tuner.hearing import overheard
 from tuner.journal import Entry, Ledger, encoded_decision, encoded_state
 
 PERIOD_S = 30.0
@@ -120,8 +121,9 @@ def step(parts: Parts, state: State, now_s: float) -> State:
 def one_tick(parts: Parts, state: State, now_s: float) -> Ticked:
     """One tick with its effects. What cannot be written is not done: the state stays, people's words wait."""
     seen, commands = sane(_observed(parts.plant, now_s)), parts.inbox.drain()
-    after, decision = sane_tick(parts.rules, state, seen, commands, now_s)
-    entry = Entry(now_s, seen, commands, after, decision)
+    rules, hearing = overheard(parts.rules)
+    after, decision = sane_tick(rules, state, seen, commands, now_s)
+    entry = Entry(now_s, seen, commands, after, decision, heard=hearing.heard)
     try:
         tick_id = parts.ledger.commit(entry)
     except LedgerError as error:
@@ -168,18 +170,22 @@ class Difference:
     at_s: float
     was: Decision
     now: Decision
+    asked_anew: int = 0
+    """Questions to the simulator whose answers the journal does not have."""
 
 
 def replayed(rules: Rules, entries: Iterable[Entry], start: State | None = None) -> Iterator[Difference]:
     """The ticks that these rules would have decided otherwise, byte for byte. Under the rules that were in force: none.
 
+    What the simulator answered is taken from the entries; what they do not have is asked anew, without a deadline.
     Without the state from before the first entry, that of the first is taken and the comparison begins with the second.
     """
     state = start
     for entry in entries:
         if state is not None:
-            after, decision = tick(rules, state, entry.seen, entry.commands, entry.at_s)
+            under, hearing = overheard(rules, entry.heard)
+            after, decision = tick(under, state, entry.seen, entry.commands, entry.at_s)
             same = encoded_decision(decision) == encoded_decision(entry.decision)
             if not same or encoded_state(after) != encoded_state(entry.state):
-                yield Difference(entry.at_s, entry.decision, decision)
+                yield Difference(entry.at_s, entry.decision, decision, hearing.asked)
         state = entry.state if entry.receipt is None else noted(entry.state, entry.receipt)

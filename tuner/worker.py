@@ -2,7 +2,8 @@
 and what a law asks of a few settings of a job for which the analytic model is too coarse.
 
 A child, because compiling and its memory (some 200 MB) must not be the daemon's, and because it can be killed: what it
-has not answered by the deadline counts as a no, with that reason, and another child is warmed up meanwhile.
+has not answered by the deadline counts as a no, with that reason, and another child is warmed up meanwhile. What was
+answered, or why nothing was, is part of the tick (tuner/hearing.py).
 
     daemon ── predict(stations, workload, setpoints) ──> child: EventModel     pickled over a pipe, spawned, niced
            <── Prediction, or why there is none ───────
@@ -41,7 +42,18 @@ NICE = 10
 """The child is never in the way of the job's own processes."""
 READY = "ready"
 
-Question = tuple[EventModel, Topology, Workload, Setpoints]
+LAW, GATE = "law", "gate {}"
+"""Who asks: the law of the job as fitted, the gate of the first, second, ... of the drawn jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    asker: str
+    """Each asks of one job in a tick: asker and setpoints tell one question of a tick from another."""
+    model: EventModel
+    topology: Topology
+    workload: Workload
+    setpoints: Setpoints
 
 
 class Engine(Protocol):
@@ -57,7 +69,7 @@ class Engine(Protocol):
 
 
 class Here:
-    """In this process and without a deadline: for replays, which have to find what was found."""
+    """In this process and without a deadline: for simulated runs, and for what a journal does not answer."""
 
     def begin(self) -> None:
         return None
@@ -145,8 +157,7 @@ def _serve(pipe: Connection) -> None:
 
 
 def _predicted(question: Question) -> Prediction:
-    model, topology, workload, setpoints = question
-    return model.predict(topology, workload, setpoints)
+    return question.model.predict(question.topology, question.workload, question.setpoints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +165,11 @@ class Asked:
     """A PlantModel that is simulated elsewhere."""
 
     engine: Engine
+    asker: str
     model: EventModel
 
     def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
-        return self.engine.ask((self.model, topology, workload, setpoints))
+        return self.engine.ask(Question(self.asker, self.model, topology, workload, setpoints))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +181,7 @@ class Simulated:
 
     def central(self, seen: Observation) -> Draw | None:
         own = self.inner.central(seen)
-        simulated = None if own is None else self._simulated(own, 0)
+        simulated = None if own is None else self._simulated(own, LAW, 0)
         if own is None or simulated is None:
             return own
         self.engine.begin()
@@ -178,10 +190,10 @@ class Simulated:
     def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
         own = self.inner.draws(seen, count, seed)
         self.engine.begin()
-        simulated = (self._simulated(draw, seed + i) for i, draw in enumerate(own[:DRAWS]))
+        simulated = (self._simulated(draw, GATE.format(i + 1), seed + i) for i, draw in enumerate(own[:DRAWS]))
         return (*own, *(draw for draw in simulated if draw is not None))
 
-    def _simulated(self, draw: Draw, seed: int) -> Draw | None:
+    def _simulated(self, draw: Draw, asker: str, seed: int) -> Draw | None:
         """The same job under the event engine; None for one that is no calibrated one of ours."""
         stated = draw.model
         if draw.structure != CALIBRATED or not isinstance(stated, StatedJob):
@@ -189,4 +201,4 @@ class Simulated:
         if not isinstance(stated.model, AnalyticModel):
             return None
         model = EventModel(stated.model.stations, seed, BATCHES, 1, WARM_UP_BATCHES)
-        return Draw(replace(stated, model=Asked(self.engine, model)), draw.workload, STRUCTURE)
+        return Draw(replace(stated, model=Asked(self.engine, asker, model)), draw.workload, STRUCTURE)

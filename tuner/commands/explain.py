@@ -1,6 +1,7 @@
 """`equipoise explain`: one decision of a journal as a person would tell it.
 
-What was seen, what limits, what was considered, what the guardrails and the models said, what happened after.
+What was seen, what limits, what was considered, what the guardrails, the models and a simulator said, what happened
+after.
 """
 
 import json
@@ -23,6 +24,7 @@ from simulators.limits import binding_limits
 from simulators.plant import Setpoints, Status
 from tuner.charter import Charter, decoded, rules_of
 from tuner.errors import ConfigError
+from tuner.hearing import overheard
 from tuner.journal import Entry, viewed
 from tuner.report.decided import moment
 
@@ -64,6 +66,8 @@ class Told:
     """The policy's own word at that moment."""
     guards: tuple[str, ...]
     models: str
+    simulated: tuple[str, ...]
+    """What a simulator answered, and whom."""
     after: tuple[str, ...]
 
 
@@ -78,7 +82,7 @@ def run(wish: Wish) -> None:
 
 def told_of(entries: Sequence[Entry], charter: Charter | None, place: int) -> Told:
     entry, decision = entries[place], entries[place].decision
-    rules = None if charter is None else rules_of(charter)
+    rules = None if charter is None else overheard(rules_of(charter), entry.heard)[0]
     before = entries[max(0, place - 1)].state
     view = None if rules is None else view_of(rules, before, entry.seen)
     # Between two reviews a law rests and no model is made for it; whoever asks is told what it would say.
@@ -93,6 +97,7 @@ def told_of(entries: Sequence[Entry], charter: Charter | None, place: int) -> To
         "" if view is None or rules is None else _law(rules, view),
         tuple(_guards(decision)),
         "" if decision.verdict is None else decision.verdict.reason,
+        tuple(_simulated(entry)),
         tuple(_after(entries[place:], _root(decision.decision_id))),
     )
 
@@ -172,6 +177,13 @@ def _law(rules: Rules, view: View) -> str:
     return ("wants nothing: " if isinstance(answer, Hold) else "wants ") + answer.reason
 
 
+def _simulated(entry: Entry) -> Iterator[str]:
+    for told in entry.heard:
+        found = told.prediction
+        said = told.why if found is None else found.stopped or f"{found.useful_rollouts_per_s:.4g} useful rollouts/s"
+        yield f"asked by the {told.asker}, {_setting(told.setpoints)}: {said}"
+
+
 def _after(later: Sequence[Entry], root: str) -> Iterator[str]:
     """What became of it: legs, what the plant refused, verdict, undoing. Nothing is told twice running."""
     said, refused = "", ""
@@ -246,6 +258,7 @@ def render(told: Told) -> str:
         ("The law", (told.law,) if told.law else ()),
         ("Guardrails", told.guards),
         ("The models", (told.models,) if told.models else ()),
+        ("What the simulator answered", told.simulated),
         ("After", told.after or ("no later tick speaks of it",)),
     ]
     lines = [head]

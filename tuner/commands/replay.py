@@ -1,6 +1,7 @@
 """`equipoise replay`: a journal's observations through a control law again: what would it have decided?
 
-Under the journal's own law every decision is the same, byte for byte. Another law sees what was seen under the first:
+Under the journal's own law every decision is the same, byte for byte: what its simulator answered, or that it was late,
+is taken from the journal. Another law sees what was seen under the first:
 what its own moves would have changed is not there, so only its wishes are told, never what would have come of them.
 """
 
@@ -22,6 +23,10 @@ from tuner.loop import Difference, replayed
 
 SHOWN = 20
 """Differences that are listed; the rest is counted."""
+ANEW = (
+    "At {} of them a simulator was asked anew and without a deadline, since the journal does not say what it answered "
+    "to that: one that was late then has an answer now."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,9 @@ def _as_json(laws: tuple[str, str], ticks: int, found: list[Difference]) -> str:
         "journal_policy": laws[0],
         "policy": laws[1],
         "ticks": ticks,
-        "differences": [{"at_s": d.at_s, "was": asdict(d.was), "now": asdict(d.now)} for d in found],
+        "differences": [
+            {"at_s": d.at_s, "was": asdict(d.was), "now": asdict(d.now), "asked_anew": d.asked_anew} for d in found
+        ],
     }
     return json.dumps(answer, indent=2, default=str) + "\n"
 
@@ -72,6 +79,9 @@ def _as_text(laws: tuple[str, str], ticks: int, found: list[Difference]) -> str:
     lines += [f"  {d.at_s:>9.0f} s  {own}: {_told(d.was)}\n               {law}: {_told(d.now)}" for d in other[:SHOWN]]
     if len(other) > SHOWN:
         lines.append(f"  and {len(other) - SHOWN} more (--json has them all)")
+    anew = sum(d.asked_anew > 0 for d in found)
+    if anew:
+        lines.append(ANEW.format(anew))
     return "\n".join(lines) + "\n"
 
 

@@ -16,6 +16,7 @@ from simulators.event_model import EventModel
 from simulators.pipeline import SimulatedPlant
 from simulators.plant import Bounds, Observation, Setpoints
 from simulators.scenario import job_at
+from tuner import worker
 from tuner.charter import Charter, decoded, encoded, rules_of
 from tuner.scenario_files import load
 from tuner.worker import DRAWS, STRUCTURE, Child, Here, Simulated
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.slow
 SCENARIO = load("length-x3-in-25-steps").scenario
 JOB = job_at(SCENARIO, 0, 0.0)
 MODEL = EventModel(JOB.stations, 1, 8, 1, 2)
-ASKED = (MODEL, JOB.topology, JOB.workload, JOB.setpoints)
+ASKED = worker.Question(worker.LAW, MODEL, JOB.topology, JOB.workload, JOB.setpoints)
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +59,8 @@ def test_a_child_says_what_this_process_says(child: Child) -> None:
 
 def test_what_cannot_be_simulated_is_told_as_such(child: Child) -> None:
     child.begin()
-    model, topology, workload, setpoints = ASKED
     with pytest.raises(ValueError, match=r"\w"):
-        child.ask((model, topology, workload, replace(setpoints, gpus_trainer=None)))
+        child.ask(replace(ASKED, setpoints=replace(ASKED.setpoints, gpus_trainer=None)))
     assert child.ask(ASKED) == Here().ask(ASKED)
 
 
