@@ -111,17 +111,10 @@ def behind_its_cap(*knobs: str) -> View:
     return restarted(view_of(job, *knobs, bounds=scenario.bounds))
 
 
-@pytest.mark.parametrize("change", [Change.HOT, Change.BOUNDARY])
-def test_oversampling_goes_a_step_at_a_time_where_the_next_may_follow(change: Change) -> None:
-    view = oversampled_in_vain()
-    view = replace(view, capabilities=tuple(replace(c, change=change) for c in view.capabilities))
-    answer = Predictive().decide(view)
-    assert isinstance(answer, Proposal)
-    assert answer.changes == Setpoints(oversampling_ratio=1.875)
-
-
-@pytest.mark.parametrize("view", [restarted(oversampled_in_vain()), behind_its_cap("oversampling_ratio")])
-def test_where_each_step_of_oversampling_is_a_restart_it_goes_all_the_way_at_once_and_no_further(view: View) -> None:
+@pytest.mark.parametrize(
+    "view", [oversampled_in_vain(), restarted(oversampled_in_vain()), behind_its_cap("oversampling_ratio")]
+)
+def test_oversampling_goes_all_the_way_at_once_and_no_further(view: View) -> None:
     answer = Predictive().decide(view)
     assert isinstance(answer, Proposal)
     worths = {1.0 + k / 8.0: useful(view, replace(view.in_force, oversampling_ratio=1.0 + k / 8.0)) for k in range(9)}
@@ -129,6 +122,24 @@ def test_where_each_step_of_oversampling_is_a_restart_it_goes_all_the_way_at_onc
     nearest = min((ratio for ratio in worths if worths[ratio] >= enough), key=lambda ratio: abs(ratio - start))
     assert abs(nearest - start) > 0.125
     assert answer.changes == Setpoints(oversampling_ratio=nearest)
+
+
+def short_of_sandboxes() -> View:
+    """An hour in which starts and tools take eight times as long, with as many in flight as before."""
+    job = job_at(load("slow-sandbox-hour").scenario, 0, 9000.0)
+    return view_of(job, "oversampling_ratio", "max_in_flight")
+
+
+def test_more_is_started_with_as_much_more_in_flight_where_neither_gains_so_much_alone() -> None:
+    view = short_of_sandboxes()
+    answer = Predictive().decide(view)
+    assert isinstance(answer, Proposal)
+    assert knobs_of(answer.changes) == ("oversampling_ratio", "max_in_flight")
+    now, ratio, flights = view.in_force, answer.changes.oversampling_ratio or 1.0, answer.changes.max_in_flight or 0
+    assert flights == round(ratio * (now.max_in_flight or 0))
+    both = useful(view, merged(now, answer.changes))
+    for alone in (replace(now, oversampling_ratio=ratio), merged(now, with_in_flight(now, view.topology, flights))):
+        assert both > 1.02 * useful(view, alone)
 
 
 def test_a_restart_for_a_split_takes_all_of_the_oversampling_with_it() -> None:
