@@ -2,9 +2,9 @@
 
 A tick without a review due holds. A review climbs, knob by knob, from the setting in force over the legal ones:
 
-    split (in flight per engine kept) | prefill : decode | oversampling ratio | in flight
+    split (in flight per engine kept) | prefill : decode | oversampling ratio, alone or with in flight | in flight
 
-all the way, but for the oversampling ratio where its steps are no restarts: one a move.
+all the way.
 
     X(s) = value of the model's prediction (policies/objective.py); a setting that breaks a hard bound which the one in
            force keeps does not count
