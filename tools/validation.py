@@ -100,7 +100,7 @@ the median and 9 % at nine tenths; where one mean share of hits is assumed they 
 A law moves where the gain is. Of 100 random jobs under a cap on started groups, at six other ratios and limits in
 flight each (`tests/laws/test_gains_by_both_models.py`, seeds that nothing was drawn up on), gains over the setting in
 force differ by 0.5 % in the median and 2.6 % at nine tenths outside the weak rule; with a sandbox quota around what is
-in flight, and a cliff above it, by 0.7 % and 5.5 %, weak or not. What is left there is where starts take longer than
+in flight, and a cliff above it, by 0.6 % and 5.4 %, weak or not. What is left there is where starts take longer than
 what they start: they come in step then, and which of two steady states a job is in is decided by how it got there.
 """
 SPEED = """## Speed of the event engine

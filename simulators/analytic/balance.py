@@ -10,7 +10,7 @@ from simulators.analytic.engine import Stops
 from simulators.analytic.generation import generate
 from simulators.analytic.sandbox import Pressing, quota_of, surrounded
 from simulators.analytic.serial import serial_step
-from simulators.analytic.supply import Supply, supply_of
+from simulators.analytic.supply import Supply, in_rounds, supply_of
 from simulators.analytic.syncing import drained_in_batches, in_one_piece, lost_s, stops_of, trainer_hold_s
 from simulators.analytic.waiting import NONE_WAITS, Waiting, waiting_between
 from simulators.stations import Plug, SyncMode
@@ -19,6 +19,8 @@ CLOSE = 1e-4
 """Relative change at which an iteration has settled."""
 TURNS, SURROUNDED = 12, 2e-3
 """Balances at most, and how little the seconds around a rollout may change between two of them."""
+TRAINED = 1e-3
+"""The same of a training's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,12 @@ def _balance(case: Case) -> Balance:
         return _serial(case, full, train)
     if plug in (Plug.WIP_CAP, Plug.PER_SYNC):
         found = capped(case, train, (floor, free), full)
+        for _ in range(TURNS if in_rounds(case) else 0):  # the period decides who is given up, and they how long it is
+            wanted = trainer_s(case, found.supply.kept.length_ratio)
+            if abs(wanted / train - 1.0) < TRAINED:
+                break
+            train, floor = wanted, floor + wanted - train
+            found = capped(case, train, (floor, free), full)
         return Balance(case, found.period_s, train, full, found.supply, found.binds, waiting=found.waiting)
     if plug is Plug.DISCARD_STALE and free > floor:
         return Balance(case, _discarding(case, full, train), train, full, full)
