@@ -227,14 +227,17 @@ def question_of(view: View, changes: Setpoints) -> Question:
 def _gain(answer: Proposal, case: Case, verdict: GateVerdict | None) -> Interval | None:
     """What the move as narrowed is predicted to gain: a judgement must not ask of one step what three were to bring.
 
-    The mean is that of the draws; law and draws doubt different things, and the interval holds both.
+    The mean is that of the draws. Law and draws doubt different things, and each has an 80 % interval: its ends are the
+    means of theirs (quantile averaging: Lichtendahl, Grushka-Cockayne and Winkler 2013). One that held both would be
+    wider than either, and hold more than 80 %.
     """
     whole, share = answer.gain_frac, case.step_frac
     law = None if whole is None else Interval(whole.low * share, whole.mean * share, whole.high * share)
     drawn = None if verdict is None else verdict.gain_frac
     if law is None or drawn is None:
         return drawn or law
-    return Interval(min(law.low, drawn.low, drawn.mean), drawn.mean, max(law.high, drawn.high, drawn.mean))
+    low, high = (law.low + drawn.low) / 2.0, (law.high + drawn.high) / 2.0
+    return Interval(min(low, drawn.mean), drawn.mean, max(high, drawn.mean))
 
 
 def _open_question(state: State, now_s: float) -> Asked | None:
