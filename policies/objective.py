@@ -8,12 +8,13 @@ Without a stated discount staleness costs nothing inside its bound and everythin
 from dataclasses import dataclass
 from enum import StrEnum
 
-from policies.outlook import CLEAR
 from policies.settings import gpus
 from simulators.model import Prediction, Staleness
 from simulators.plant import Bounds, Setpoints
 
 SECONDS_PER_HOUR = 3600.0
+CHANCE = 2.0
+"""So many standard errors under a bound may be chance."""
 
 
 class StalenessBound(StrEnum):
@@ -104,7 +105,7 @@ def _by_prediction(objective: Objective, bounds: Bounds, prediction: Prediction)
         (Constraint.SOLVE_BIAS, "solve rate", prediction.kept_solve_ratio, prediction.kept_solve_error),
     ):
         # What a short simulation tells is off by chance: two settings alike may lie on either side of a bound.
-        if ratio is not None and ratio + CLEAR * (error or 0.0) < bounds.kept_over_attempted_min:
+        if ratio is not None and ratio + CHANCE * (error or 0.0) < bounds.kept_over_attempted_min:
             detail = (
                 f"kept rollouts have {ratio:.0%} of the attempted {what}, under {bounds.kept_over_attempted_min:.0%}"
             )

@@ -98,11 +98,11 @@ Contexts hardly outgrow the prefix caches behind a prefill pool there (a row of 
 the median and 9 % at nine tenths; where one mean share of hits is assumed they are 1.7 % and 36 %.
 
 A law moves where the gain is. Of 100 random jobs under a cap on started groups, at six other ratios and limits in
-flight each (`tests/laws/test_gains_by_both_models.py`), gains over the setting in force differ by 0.5 % in the median and
-2.6 % at nine tenths outside the weak rule; with a sandbox quota around what is in flight, and a cliff above it, by 0.6 %
-and 5.4 %, weak or not. What is left there is where starts take longer than what they start: they come in step then, and
-which of two steady states a job is in is decided by how it got there. From which of the two the closed form starts was
-chosen on these jobs; on others, which nothing was drawn up on, it is 0.7 % and 5.6 %.
+flight each (`tests/laws/test_gains_by_both_models.py`), gains over the setting in force differ by 0.5 % in the median
+and 2.6 % at nine tenths outside the weak rule; with a sandbox quota around what is in flight, and a cliff above it, by
+0.6 % and 5.4 %, weak or not. What is left there is where starts take longer than what they start: they come in step
+then, and which of two steady states a job is in is decided by how it got there. From which of the two the closed form
+starts was chosen on these jobs; on others, which nothing was drawn up on, it is 0.7 % and 5.6 %.
 """
 SPEED = """## Speed of the event engine
 

@@ -61,3 +61,13 @@ def test_who_starts_more_than_is_kept_has_to_know_what_is_kept() -> None:
     assert broken(untold, replace(START, oversampling_ratio=1.125)) == [Constraint.LENGTH_BIAS]
     assert broken(untold, replace(START, oversampling_ratio=1.0)) == []
     assert broken(GOOD, replace(START, oversampling_ratio=1.125)) == []
+
+
+def test_a_ratio_that_was_simulated_breaks_its_bound_beyond_its_error() -> None:
+    """Two settings of one job, 32 steps each: 90.2 and 89.99 % of the attempted solve rate, both +-0.6 %."""
+    near = replace(GOOD, kept_solve_ratio=0.8999, kept_solve_error=0.006)
+    assert broken(near) == []
+    assert broken(replace(near, kept_solve_error=None)) == [Constraint.SOLVE_BIAS]
+    assert broken(replace(near, kept_solve_ratio=0.88)) == [Constraint.SOLVE_BIAS]
+    assert broken(replace(GOOD, kept_length_ratio=0.89, kept_length_error=0.01)) == []
+    assert broken(replace(GOOD, kept_length_ratio=0.87, kept_length_error=0.01)) == [Constraint.LENGTH_BIAS]
