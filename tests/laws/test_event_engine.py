@@ -1,6 +1,7 @@
 """Laws of the event engine: the compiled one is its readable twin, nothing is lost, plugs keep what they promise."""
 
 from dataclasses import replace
+from statistics import fmean, stdev
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +15,7 @@ from simulators.model import Prediction
 from simulators.plant import Mode
 from simulators.simulation import Simulation
 from simulators.stations import Admission, Engine, Plug, StepTime, Trainer, WeightSync, affine
-from simulators.workload import Duration, Lengths, SolveRates, Turns
+from simulators.workload import Duration, Lengths, SolvePart, SolveRates, Turns
 from tests.jobs import capped, core_jobs, plain_job, with_stations, with_work
 from tests.oracles.events_reference import Reference
 
@@ -165,3 +166,17 @@ def test_engines_come_at_once_and_leave_when_their_rollouts_are_done() -> None:
 def test_the_multi_server_path_agrees_with_erlang_c() -> None:
     """M/M/8 at load 0.9: mean wait .876916 services (Erlang C)."""
     assert multi_server(8, 7.2, 1.0, 4_000_000, seed=2) == pytest.approx(0.876916, rel=0.02)
+
+
+def test_what_is_kept_is_told_with_the_error_that_other_seeds_show() -> None:
+    """By batch means over one run."""
+    job = with_work(plain_job(), solve=SolveRates(parts=(SolvePart(1.0, 1.0, 2.5),), always_frac=0.2))
+    job = replace(job, setpoints=replace(job.setpoints, filter_zero_adv=True))
+    told = [
+        EventModel(job.stations, seed, 32, 1, 6).predict(job.topology, job.workload, job.setpoints)
+        for seed in range(24)
+    ]
+    ratios = [one.kept_solve_ratio for one in told if one.kept_solve_ratio is not None]
+    errors = [one.kept_solve_error for one in told if one.kept_solve_error is not None]
+    assert len(ratios) == len(errors) == len(told)
+    assert 0.5 * stdev(ratios) < fmean(errors) < 2.0 * stdev(ratios)
