@@ -7,6 +7,7 @@ mu(j) = min(j, K) / (turn tokens x t(min(j, K)) + min(j, K) x prefill seconds).
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, takewhile
@@ -79,6 +80,19 @@ class Server:
     def turn_rate(self, present: float) -> float:
         """Turns per second with that many at the engine."""
         return self.speed * turn_rate(self.step, self.demand, min(present, self.slots))
+
+    def leaving(self) -> Callable[[float], float]:
+        """Turns per second of each of those at the engine, as a function of their number."""
+        line, slots, speed = _line(self.step, self.demand), self.slots, self.speed
+        if line is None:
+            return lambda present: self.turn_rate(present) / max(present, 1e-9)
+        a, b = line
+        full = a + b * slots
+
+        def straight(present: float) -> float:
+            return speed / (a + b * present) if present < slots else speed * slots / (full * present)
+
+        return straight
 
     def mean_field(self, population: float, pause_s: float, running_frac: float) -> float:
         """Who is at the engine where what leaves is what returns: running x mu(R) = (n - R) / Z.
@@ -225,11 +239,11 @@ def stopped_flow(steady: Flow, server: Server, population: float, pause_s: float
     running = stops.running_frac
     step_s, stood_s = stops.every_s * running / CYCLE_STEPS, stops.every_s * (1.0 - running)
     kept = math.exp(-stood_s / pause_s)
-    present, settled = population - steady.paused, REPEATS * population / CYCLE_STEPS
+    leaving, present, settled = server.leaving(), population - steady.paused, REPEATS * population / CYCLE_STEPS
     for _ in range(CYCLES):
         before, paused_s = present, 0.0  # rollouts x seconds outside
         for left in range(CYCLE_STEPS, 0, -1):
-            rate = 1.0 / pause_s + server.turn_rate(present) / max(present, 1e-9)
+            rate = 1.0 / pause_s + leaving(present)
             target = population / pause_s / rate
             decay, was = math.exp(-rate * step_s), present
             present = target + (was - target) * decay

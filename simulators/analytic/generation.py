@@ -202,9 +202,13 @@ def _generate(case: Case, in_flight: float, stops: Stops, hits: float) -> Genera
         return _together(case, demand, _flows(case, demand, (in_flight, pause), stops), (in_flight, hits, 0.0, stops))
     tokens = prefilled_tokens(case, hits)
 
+    met: dict[float, list[tuple[float, int, Flow]]] = {}
+
     def behind(turns: float) -> tuple[float, list[tuple[float, int, Flow]]]:
         extra = prefill_pause_s(pool, engines, tokens, turns)
-        return extra, _flows(case, demand, (in_flight, pause + extra), stops)
+        if extra not in met:  # where many servers have room nobody waits, however many turns there are
+            met[extra] = _flows(case, demand, (in_flight, pause + extra), stops)
+        return extra, met[extra]
 
     def through(turns: float) -> float:
         return sum(count * f.turns_per_s for _, count, f in behind(turns)[1])
