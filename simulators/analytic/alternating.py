@@ -36,12 +36,12 @@ from simulators.analytic.engine import Stops, iteration_s
 from simulators.analytic.outgrowing import Loop
 from simulators.streams import mixed, normal_quantile
 
-STEP_FRAC, SHORTEST_FRAC = 1.0, 0.1
+STEP_FRAC, SHORTEST_FRAC = 0.8, 0.1
 """Of the shortest stay (a tool, a stage of an unhindered turn): one step; tools shorter than so much of a stage are
 taken for that long."""
-LANES_MAX = 8
+LANES_MAX = 4
 """Queues that are followed; more servers share them."""
-LOOPS, STEPS_MAX = 16, 1500
+LOOPS, STEPS_MAX = 12, 1000
 """Turns of every rollout that are followed, and steps at most; of them the first part is warm-up."""
 WARM_UP_FRAC = 0.4
 SIZES = 61
@@ -64,25 +64,24 @@ class Means:
     hit_frac: float
     """Of returns."""
 
-    def between(self, other: "Means", share: float) -> "Means":
+    def between(self, high: "Means", share: float) -> "Means":
         return Means(
-            self.turns_per_s + share * (other.turns_per_s - self.turns_per_s),
-            self.residents + share * (other.residents - self.residents),
-            self.paused + share * (other.paused - self.paused),
-            self.hit_frac + share * (other.hit_frac - self.hit_frac),
+            self.turns_per_s + share * (high.turns_per_s - self.turns_per_s),
+            self.residents + share * (high.residents - self.residents),
+            self.paused + share * (high.paused - self.paused),
+            self.hit_frac + share * (high.hit_frac - self.hit_frac),
         )
 
 
-def alternating(loop: Loop, in_flight: float, most: float, stops: Stops) -> Means:
-    """With that many in flight, of so many at most, and engines that stop for publications: what returns meanwhile
-    comes in one block."""
+def alternating(loop: Loop, in_flight: float, stops: Stops) -> Means:
+    """With that many in flight and engines that stop for publications: what returns meanwhile comes in one block."""
     stops = _rounded(stops)
-    place = NODES * math.log2(most / min(most, max(1.0, in_flight)))
-    above = math.floor(place)
-    high, low = most * 2.0 ** (-above / NODES), most * 2.0 ** (-(above + 1) / NODES)
-    share = (high - in_flight) / (high - low)
-    found = _followed(loop, high, stops)
-    return found if share <= 0.0 else found.between(_followed(loop, low, stops), share)
+    place = NODES * math.log2(max(1.0, in_flight))
+    below = math.floor(place)
+    low, high = 2.0 ** (below / NODES), 2.0 ** ((below + 1) / NODES)
+    share = (max(1.0, in_flight) - low) / (high - low)
+    found = _followed(loop, low, stops)
+    return found if share <= 0.0 else found.between(_followed(loop, high, stops), share)
 
 
 @lru_cache(maxsize=1024)
