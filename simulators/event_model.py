@@ -35,23 +35,30 @@ class EventModel:
 
     def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
         job = Job(topology, self.stations, workload, setpoints)
-        windows: list[Counters] = []
+        counted, rates = Counters(), list[float]()
         for replication in range(self.replications):
             simulation = Simulation(job, self.seed + SEED_STEP * replication)
-            windows += _measured(simulation, self.warm_up_batches, self.batches)
+            marks = _measured(simulation, self.warm_up_batches, self.batches)
             if simulation.stopped:
                 return _standing(simulation.stopped)
-        return predicted(parameters(job), windows)
+            counted += marks[-1] - marks[0]
+            rates += [_rate(early, late) for early, late in pairwise(marks) if late.now_s > early.now_s]
+        return predicted(parameters(job), counted, rates)
 
 
 def _measured(simulation: Simulation, warm_up: int, batches: int) -> list[Counters]:
+    """Where its counters stood at the ends of all windows."""
     simulation.advance(until_step=simulation.step + warm_up)
     start, parts = simulation.step, min(WINDOWS, batches)
     marks = [simulation.counters()]
     for part in range(1, parts + 1):
         simulation.advance(until_step=start + batches * part // parts)
         marks.append(simulation.counters())
-    return [late - early for early, late in pairwise(marks)]
+    return marks
+
+
+def _rate(early: Counters, late: Counters) -> float:
+    return (late.trained - early.trained) / (late.now_s - early.now_s)
 
 
 def _standing(reason: str) -> Prediction:
@@ -76,12 +83,10 @@ def capacity_tokens_per_s(made: Parameters, context_tokens: float, prefilled_per
     return sum(fit / (step * slow) for slow in made.slowness)
 
 
-def predicted(made: Parameters, windows: list[Counters]) -> Prediction:
-    """One prediction from the windows of one or several runs."""
-    c, counts = sum(windows, Counters()), made.counts
-    seconds = c.now_s
+def predicted(made: Parameters, c: Counters, rates: list[float]) -> Prediction:
+    """One prediction from what one or several runs counted, and the rates of their windows."""
+    counts, seconds = made.counts, c.now_s
     context = c.context_area / c.area_resident if c.area_resident else 0.0
-    rates = [w.trained / w.now_s for w in windows if w.now_s > 0.0]
     prefilled = c.prefilled_tokens / c.decoded_tokens if c.decoded_tokens else 0.0
     busy = c.decoded_tokens / seconds / capacity_tokens_per_s(made, context, prefilled)
     return Prediction(

@@ -13,7 +13,7 @@ starts over a while, not at once.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from simulators.queueing.order_statistics import Curve
 from simulators.queueing.roots import crossing
@@ -45,7 +45,16 @@ class Release:
 
     def faster(self, scale: float) -> "Release":
         """The same in units of `scale` seconds."""
-        return replace(self, train_s=self.train_s / scale)
+        return Release(
+            self.batch_groups,
+            self.limit_groups,
+            self.train_s / scale,
+            self.freed_at_start,
+            self.in_order,
+            self.dropped,
+            self.spread_s,
+            self.spread_frac,
+        )
 
 
 def excess(group: Curve, release: Release, period_s: float) -> float:

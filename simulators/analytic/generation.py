@@ -236,11 +236,15 @@ def _together(
     case: Case, demand: Demand, flows: list[tuple[float, int, Flow]], state: tuple[float, float, float, Stops]
 ) -> Generation:
     in_flight, hits, extra_s, stops = state
-    turns = sum(count * f.turns_per_s for _, count, f in flows)
-    residents = sum(count * f.residents for _, count, f in flows)
-    queueing = sum(count * f.queueing for _, count, f in flows)
+    turns = residents = queueing = paused = speeds_sum = 0.0
+    for speed, count, f in flows:
+        turns += count * f.turns_per_s
+        residents += count * f.residents
+        queueing += count * f.queueing
+        paused += count * f.paused
+        speeds_sum += speed * count
     rollouts = turns / case.rollout.turns_mean
-    clock = stops.running_frac * sum(speed * count for speed, count, _ in flows) / case.layout.engines
+    clock = stops.running_frac * speeds_sum / case.layout.engines
     prefill_s = demand.prefill_s / clock
     resident_s = residents / turns if turns > 0.0 else 0.0
     finished = rollouts / case.work
@@ -248,7 +252,7 @@ def _together(
         rollouts_per_s=finished,
         in_flight=in_flight,
         residents=residents,
-        paused=sum(count * f.paused for _, count, f in flows),
+        paused=paused,
         token_s=max(resident_s - prefill_s, 1e-12) / demand.tokens,
         turn_s=(queueing / turns if turns > 0.0 else 0.0) + prefill_s + extra_s,
         rollout_s=in_flight / (finished * case.attempts) if finished > 0.0 else math.inf,

@@ -146,13 +146,19 @@ class Curve:
 
     def at_most_sum(self, x: float, step: float, count: int) -> float:
         """E[min(X, x)] + E[min(X, x + step)] ..., `count` terms."""
-        total, at_most, most = 0.0, self.at_most, self.least[-1]
+        xs, tails, least = self.xs, self.tails, self.least
+        end, most, total, i = xs[-1], least[-1], 0.0, 0
         nearly = most * (1.0 - NEGLIGIBLE)
         for k in range(count):
-            found = at_most(x)
-            if found > nearly:
+            if x >= end:
                 return total + (count - k) * most
-            total += found
+            i = bisect_right(xs, x, i)
+            if i:
+                total += (found := _within(xs, tails, least, i, x))
+                if found > nearly:
+                    return total + (count - 1 - k) * most
+            else:
+                total += x
             x += step
         return total
 
@@ -173,11 +179,7 @@ class Curve:
             return x
         if i == len(self.xs):
             return self.least[-1]
-        below, above = self.tails[i - 1], self.tails[i]
-        share = (x - self.xs[i - 1]) / (self.xs[i] - self.xs[i - 1])
-        whole = below + above
-        part = share * (2.0 * below + share * (above - below)) / whole if whole > 0.0 else share
-        return self.least[i - 1] + part * (self.least[i] - self.least[i - 1])
+        return _within(self.xs, self.tails, self.least, i, x)
 
     def beyond(self, x: float) -> float:
         """E[(X - x)+]."""
@@ -192,6 +194,15 @@ class Curve:
         fall = self.tails[i - 1] - self.tails[i]
         part = (self.tails[i - 1] - tail) / fall if fall > 0.0 else 0.0
         return self.xs[i - 1] + part * (self.xs[i] - self.xs[i - 1])
+
+
+def _within(xs: tuple[float, ...], tails: tuple[float, ...], least: tuple[float, ...], i: int, x: float) -> float:
+    """E[min(X, x)] between the points i - 1 and i, the tail linear in between."""
+    low, below, above, before = xs[i - 1], tails[i - 1], tails[i], least[i - 1]
+    share = (x - low) / (xs[i] - low)
+    whole = below + above
+    part = share * (2.0 * below + share * (above - below)) / whole if whole > 0.0 else share
+    return before + part * (least[i] - before)
 
 
 def curve_of(xs: Sequence[float], tails: Sequence[float]) -> Curve:
