@@ -26,8 +26,10 @@ from policies.modelling import StatedJob
 from simulators.analytic import AnalyticModel
 from simulators.compiled import warm_up
 from simulators.event_model import EventModel
-from simulators.model import Prediction
+from simulators.event_state import Job
+from simulators.model import PlantModel, Prediction
 from simulators.plant import Observation, Setpoints, Topology
+from simulators.reduced import ReducedModel, scale_of
 from simulators.workload import Workload
 
 STRUCTURE = "simulator"
@@ -41,7 +43,7 @@ NICE = 10
 """The child is never in the way of the job's own processes."""
 READY = "ready"
 
-Question = tuple[EventModel, Topology, Workload, Setpoints]
+Question = tuple[PlantModel, Topology, Workload, Setpoints]
 
 
 class Engine(Protocol):
@@ -151,13 +153,16 @@ def _predicted(question: Question) -> Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A PlantModel that is simulated elsewhere."""
+    """A PlantModel that is simulated elsewhere, a large fleet by a smaller one: for all settings by the same scale."""
 
     engine: Engine
     model: EventModel
+    stated: Setpoints
 
     def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
-        return self.engine.ask((self.model, topology, workload, setpoints))
+        scale = scale_of(Job(topology, self.model.stations, workload, self.stated))
+        model: PlantModel = ReducedModel(self.model, scale) if scale > 1 else self.model
+        return self.engine.ask((model, topology, workload, setpoints))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,4 +194,4 @@ class Simulated:
         if not isinstance(stated.model, AnalyticModel):
             return None
         model = EventModel(stated.model.stations, seed, BATCHES, 1, WARM_UP_BATCHES)
-        return Draw(replace(stated, model=Asked(self.engine, model)), draw.workload, STRUCTURE)
+        return Draw(replace(stated, model=Asked(self.engine, model, stated.stated)), draw.workload, STRUCTURE)
