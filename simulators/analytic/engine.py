@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, takewhile
 from operator import mul, truediv
+from typing import NamedTuple
 
 from simulators.queueing.roots import crossing
 from simulators.stations import StepTime
@@ -27,8 +28,7 @@ NEGLIGIBLE = 1e-24
 """Of the chance of a likely number at the engine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(NamedTuple):
     """What one turn asks of an engine."""
 
     tokens: float
@@ -39,8 +39,7 @@ class Demand:
     """Seconds of the engine's clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stops:
+class Stops(NamedTuple):
     """Engines stand still for `lost_s` out of every `every_s` seconds."""
 
     lost_s: float = 0.0
@@ -51,8 +50,7 @@ class Stops:
         return max(LEAST_RUNNING, 1.0 - self.lost_s / self.every_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(NamedTuple):
     """Steady state of one engine."""
 
     turns_per_s: float

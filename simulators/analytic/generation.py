@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from simulators.analytic.alternating import alternating
 from simulators.analytic.case import Case
@@ -24,8 +24,7 @@ HIT_ALL = 0.99
 """With fewer hits than these the closed form for a cache that holds all is never the lower one, and is not asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(NamedTuple):
     """Steady state of all engines together."""
 
     rollouts_per_s: float
@@ -128,7 +127,7 @@ def generate(case: Case, in_flight: float, stops: Stops) -> Generation:
     if made.in_flight >= in_flight or made.rollouts_per_s <= 0.0:
         return made
     whole_s = in_flight / (made.rollouts_per_s * case.attempts)
-    return replace(made, in_flight=in_flight, rollout_s=whole_s, wait_s=whole_s - made.rollout_s)
+    return made._replace(in_flight=in_flight, rollout_s=whole_s, wait_s=whole_s - made.rollout_s)
 
 
 def _met(falling: Callable[[float], float], high: float, close: float) -> float:
@@ -276,4 +275,4 @@ def in_flight_for(case: Case, rollouts_per_s: float, stops: Stops, full: Generat
             low, rate_low = middle, made.rollouts_per_s
         else:
             high, rate_high = middle, made.rollouts_per_s
-    return replace(made, rollouts_per_s=rollouts_per_s, rollout_s=made.in_flight / (rollouts_per_s * case.attempts))
+    return made._replace(rollouts_per_s=rollouts_per_s, rollout_s=made.in_flight / (rollouts_per_s * case.attempts))

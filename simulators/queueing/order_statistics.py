@@ -103,8 +103,7 @@ def _longest(table: Table, members: float) -> "Curve":
     return curve_of(table.xs, tails)
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(NamedTuple):
     """P(X > x) and E[min(X, x)] on the grid, linear in between."""
 
     xs: tuple[float, ...]
@@ -124,6 +123,8 @@ class Curve:
         return (0.5 * self.xs[0] ** 2 + math.fsum(parts)) / self.mean
 
     def scaled(self, factor: float) -> "Curve":
+        if factor == 1.0:
+            return self
         return Curve(tuple([x * factor for x in self.xs]), self.tails, tuple([x * factor for x in self.least]))
 
     def over_sum(self, x: float, step: float, count: int) -> float:
