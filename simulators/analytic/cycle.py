@@ -137,7 +137,7 @@ def met_in_flight(rollout: Curve, period_s: float, last_s: float) -> float:
     """
     if period_s <= last_s:
         return rollout.at_most(TERMS * period_s) / period_s
-    terms = min(TERMS, 1 + int(rollout.xs[-1] / period_s))
+    terms = min(TERMS, 1 + int(rollout.longest / period_s))
     ended = rollout.at_most_sum(last_s, period_s, terms) - rollout.at_most_sum(0.0, period_s, terms)
     return ended / last_s
 
