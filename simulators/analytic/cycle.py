@@ -13,7 +13,7 @@ starts over a while, not at once.
 """
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from simulators.queueing.order_statistics import Curve
 from simulators.queueing.roots import crossing
@@ -26,8 +26,7 @@ LEAST_SHARE = 1e-3
 """Of what may still run, where older batches leave nothing over: then a much longer period is tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(NamedTuple):
     """When the slots of a trained batch are free again."""
 
     batch_groups: float
@@ -45,16 +44,7 @@ class Release:
 
     def faster(self, scale: float) -> "Release":
         """The same in units of `scale` seconds."""
-        return Release(
-            self.batch_groups,
-            self.limit_groups,
-            self.train_s / scale,
-            self.freed_at_start,
-            self.in_order,
-            self.dropped,
-            self.spread_s,
-            self.spread_frac,
-        )
+        return self._replace(train_s=self.train_s / scale)
 
 
 def excess(group: Curve, release: Release, period_s: float) -> float:
