@@ -198,7 +198,7 @@ def _convolution(step: StepTime, demand: Demand, slots: int, population: int, pa
     times += times[-1:] * (n - len(times))
     near = round(Server(step, demand, slots).mean_field(n, pause_s, 1.0))
     rising = map(mul, times[near:], (paused / pause_s for paused in range(n - near, 0, -1)))
-    falling = map(mul, times[near - 1 :: -1] if near else (), (paused / pause_s for paused in range(n - near + 1, n + 1)))
+    falling = map(mul, reversed(times[:near]), (paused / pause_s for paused in range(n - near + 1, n + 1)))
     above = list(takewhile(NEGLIGIBLE.__lt__, accumulate(rising, mul, initial=1.0)))
     below = list(takewhile(NEGLIGIBLE.__lt__, accumulate(falling, truediv, initial=1.0)))
     weights, least = [*below[:0:-1], *above], near - len(below) + 1
