@@ -8,9 +8,8 @@ mu(j) = min(j, K) / (turn tokens x t(min(j, K)) + min(j, K) x prefill seconds).
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, takewhile
+from itertools import accumulate, repeat, takewhile
 from operator import mul, truediv
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ LEAST_RUNNING = 0.02
 CYCLES, CYCLE_STEPS = 3, 12
 """Of stopping and going, until the state repeats; steps in each of the two phases."""
 REPEATS = 1e-10
-NEGLIGIBLE = 1e-24
+NEGLIGIBLE = 1e-18
 """Of the chance of a likely number at the engine."""
 
 
@@ -66,8 +65,7 @@ class Flow(NamedTuple):
         return Flow(self.turns_per_s * ratio, self.residents * here, self.queueing * here, paused)
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(NamedTuple):
     """One engine: seconds of a step, what a turn asks, how many may be resident, how fast it is among its like."""
 
     step: StepTime
@@ -197,8 +195,8 @@ def _convolution(step: StepTime, demand: Demand, slots: int, population: int, pa
     times = _turn_times(step, demand, min(slots, n))
     times += times[-1:] * (n - len(times))
     near = round(Server(step, demand, slots).mean_field(n, pause_s, 1.0))
-    rising = map(mul, times[near:], (paused / pause_s for paused in range(n - near, 0, -1)))
-    falling = map(mul, reversed(times[:near]), (paused / pause_s for paused in range(n - near + 1, n + 1)))
+    rising = map(truediv, map(mul, times[near:], range(n - near, 0, -1)), repeat(pause_s))
+    falling = map(truediv, map(mul, reversed(times[:near]), range(n - near + 1, n + 1)), repeat(pause_s))
     above = list(takewhile(NEGLIGIBLE.__lt__, accumulate(rising, mul, initial=1.0)))
     below = list(takewhile(NEGLIGIBLE.__lt__, accumulate(falling, truediv, initial=1.0)))
     weights, least = [*below[:0:-1], *above], near - len(below) + 1
