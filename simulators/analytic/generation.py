@@ -15,7 +15,7 @@ from simulators.stations import Engine, StepTime
 
 LOOKS = 24
 """At a falling line, until it is met."""
-CLOSE = 5e-4
+CLOSE = 5e-6
 """Of the whole range: so near to its own argument a falling line is met."""
 HIT_CLOSE = 0.02
 """The same for the share of paused context that the prefix cache holds."""
