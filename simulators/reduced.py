@@ -20,9 +20,9 @@ from simulators.stations import Order, Plug, SyncMode
 from simulators.workload import Workload
 
 ENGINES_MIN, GROUPS_MIN = 120, 128
-"""Of the smaller fleet, and of its batches: then one model and the other differ by less than half a percent
+"""Of the smaller fleet, and of its batches: rates of one and the other then differ by half a percent
 (tests/laws/test_reduced_fleets.py)."""
-BATCHES_OPEN = 2
+BATCHES_OPEN = 3
 """A cap on started groups that holds fewer batches waits for the last of a batch, which is later in a larger one."""
 
 
