@@ -37,6 +37,8 @@ SMALL, LARGE = 24, 2400
 """Engines."""
 TICK_MS, REVIEW_MS, GATE_MS = 2.0, 50.0, 50.0
 """Floors: of a usual tick of 24 engines, of a tick of 2,400 with its review and without the gate, of the gate of 24."""
+OTHER = 1.05
+"""Lengths of a job that no row before has asked for, so that nothing of it is remembered."""
 OUTGROWN_BY = 2.0
 """Contexts in flight over the decoders' KV."""
 COUNTED = ("gpus_trainer", "gpus_generator", "gpus_prefill", "gpus_decode", "batch_rollouts", "max_in_flight")
@@ -87,8 +89,13 @@ def costs(engines: int) -> list[Cost]:
             spent_ms(later, lambda shown: tick(alone, due, shown, (), shown.time_s)),
             TICK_MS if small else REVIEW_MS,
         ),
-        review("a review: fit, and every knob climbed", engines, alone, seen),
-        Cost("the gate's draws, besides", engines, spent_ms(seen, gated), GATE_MS if small else None),
+        review("a review: fit, and every knob climbed", engines, alone, lengthened(seen, OTHER)),
+        Cost(
+            "the gate's draws, besides",
+            engines,
+            spent_ms(lengthened(seen, OTHER**2), gated),
+            GATE_MS if small else None,
+        ),
     ]
 
 
