@@ -21,6 +21,7 @@ from simulators.analytic.rollout import clipped_mean
 from simulators.analytic.solving import usable_share
 from simulators.event_state import Job
 from simulators.plant import Observation, Setpoints
+from simulators.queueing.order_statistics import clipped_moments
 from simulators.signals import TINY
 from simulators.snapshot import Row
 from simulators.stations import Sandboxes, Stations, StepTime, SyncMode
@@ -120,10 +121,10 @@ def with_clipped_mean(lengths: Lengths, mean_tokens: float) -> Lengths:
         return replace(lengths, quantiles=tuple((share, tokens * factor) for share, tokens in lengths.quantiles))
     if lengths.max_tokens is None or lengths.sigma == 0.0:
         return replace(lengths, mean_tokens=mean_tokens)
-    low, high = mean_tokens, 20.0 * mean_tokens
+    low, high, cap = mean_tokens, 20.0 * mean_tokens, float(lengths.max_tokens)
     for _ in range(24):
         middle = (low * high) ** 0.5
-        below = clipped_mean(replace(lengths, mean_tokens=middle)) < mean_tokens
+        below = clipped_moments(middle, lengths.sigma, cap)[0] < mean_tokens
         low, high = (middle, high) if below else (low, middle)
     return replace(lengths, mean_tokens=low)
 

@@ -52,7 +52,9 @@ class Question:
 
 def confirm(question: Question, draws: Sequence[Draw], limits: GateLimits) -> GateVerdict:
     """The verdict, with the gain's 80 % interval over the calibrated draws."""
-    tried = {name: [_tried(question, d) for d in draws if d.structure == name] for name in _structures(draws)}
+    q = question
+    settings = (q.now, merged(q.now, q.changes))
+    tried = {name: [_tried(q, settings, d) for d in draws if d.structure == name] for name in _structures(draws)}
     gains = {name: [gain for gain, _ in found] for name, found in tried.items()}
     own = gains.pop(CALIBRATED, [])
     if len(own) < limits.draws_min:
@@ -79,17 +81,18 @@ def _structures(draws: Iterable[Draw]) -> list[str]:
     return sorted({d.structure for d in draws})
 
 
-def _tried(question: Question, draw: Draw) -> tuple[float, str]:
-    """(relative gain, "") of one draw; (LOST, why) where the new setting cannot run or breaks a bound it kept."""
-    q, then = question, merged(question.now, question.changes)
+def _tried(q: Question, settings: tuple[Setpoints, Setpoints], draw: Draw) -> tuple[float, str]:
+    """(relative gain, "") of one draw from the first setting to the second; (LOST, why) where that cannot run or breaks
+    a bound that the first one kept."""
+    now, then = settings
     try:
-        was = draw.model.predict(q.topology, draw.workload, without(q.now, q.missing))
+        was = draw.model.predict(q.topology, draw.workload, without(now, q.missing))
         will = draw.model.predict(q.topology, draw.workload, without(then, q.missing))
     except ValueError as error:
         return LOST, str(error)
-    before = {v.constraint for v in violations(q.objective, q.bounds, q.now, was)}
+    before = {v.constraint for v in violations(q.objective, q.bounds, now, was)}
     after = {v.constraint for v in violations(q.objective, q.bounds, then, will)}
-    worth = value(q.objective, was, q.now)
+    worth = value(q.objective, was, now)
     if after - before:
         return LOST, f"{', '.join(sorted(after - before))} would be broken"
     if not worth > TINY:

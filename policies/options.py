@@ -30,6 +30,8 @@ CLIMB_MAX = 24
 """Steps of one climb: from one end of a lattice of 2,048 GPUs to the other by doubling."""
 NEAR_FRAC, NEAR_MOST = 0.8, 6
 """Of the best by a model that is some percent off: so near to it, and so many at most, a setting is simulated."""
+FINEST = 256
+"""Parts of a lattice below which no climb looks: of thousands of places neighbours are worth the same."""
 LOOKED_OVER = 8
 """Parts of a lattice at whose ends it is looked at before it is climbed."""
 
@@ -96,7 +98,8 @@ def _climbed(
     """Worths along a sorted lattice, from `start` uphill in steps that double, then closing in. One hill is assumed;
     where there may be more, the climb is from the best of some places that are looked at.
 
-    The neighbours of the best are always among them, so that its sides are known.
+    The neighbours of the best, and of the start, are always among them, so that their sides are known; of the best
+    those a `FINEST`-th of the lattice away.
     """
     known: dict[int, float | None] = {}
 
@@ -108,13 +111,14 @@ def _climbed(
         found = known[spot]
         return float("-inf") if found is None else found
 
-    best, stride, grown = max((sizes.index(start), *looks), key=worth), 1, True
+    least = max(1, len(sizes) // FINEST)
+    best, stride, grown = max((sizes.index(start), *looks), key=worth), least, True
     for _ in range(CLIMB_MAX):
         better = max((best - stride, best + stride), key=worth)
         if worth(better) > worth(best):
             best, stride = better, stride * 2 if grown else stride
-        elif stride > 1:
-            stride, grown = max(1, stride // 2), False
+        elif stride > least:
+            stride, grown = max(least, stride // 2), False
         else:
             break
     for spot in (sizes.index(start) - 1, sizes.index(start) + 1):

@@ -18,7 +18,8 @@ FIRST_FRAC = 1.0 / 8.0
 
 def way(sizes: Iterable[int], now: int, then: int) -> list[int]:
     """Trainer sizes from the one after `now` to `then`, in the order in which they are passed."""
-    return sorted({then, *(t for t in sizes if min(now, then) < t < max(now, then))}, key=lambda t: abs(t - now))
+    low, high = min(now, then), max(now, then)
+    return sorted({then, *[t for t in sizes if low < t < high]}, reverse=then < now)
 
 
 def nearer(in_force: Setpoints, changes: Setpoints, refused: Setpoints | None) -> bool:

@@ -1,6 +1,6 @@
 """EventModel: the same question as the analytic model's, answered by running events."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import inf, sqrt
@@ -23,6 +23,15 @@ SEED_STEP = 1_000_003
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """What a part of a run says: by how these scatter, what all say together is uncertain."""
+
+    trained_per_s: float
+    length_ratio: float | None
+    solve_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class EventModel:
     """Steady state by simulation: warm-up, then `batches` trainer steps, in each of `replications` seeds.
 
@@ -37,23 +46,37 @@ class EventModel:
 
     def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
         job = Job(topology, self.stations, workload, setpoints)
-        windows: list[Counters] = []
+        counted, windows = Counters(), list[Window]()
         for replication in range(self.replications):
             simulation = Simulation(job, self.seed + SEED_STEP * replication)
-            windows += _measured(simulation, self.warm_up_batches, self.batches)
+            marks = _measured(simulation, self.warm_up_batches, self.batches)
             if simulation.stopped:
                 return _standing(simulation.stopped)
-        return predicted(parameters(job), windows)
+            counted += marks[-1] - marks[0]
+            windows += [_window(early, late) for early, late in pairwise(marks) if late.now_s > early.now_s]
+        return predicted(parameters(job), counted, windows)
 
 
 def _measured(simulation: Simulation, warm_up: int, batches: int) -> list[Counters]:
+    """Where its counters stood at the ends of all windows."""
     simulation.advance(until_step=simulation.step + warm_up)
     start, parts = simulation.step, min(WINDOWS, batches)
     marks = [simulation.counters()]
     for part in range(1, parts + 1):
         simulation.advance(until_step=start + batches * part // parts)
         marks.append(simulation.counters())
-    return [late - early for early, late in pairwise(marks)]
+    return marks
+
+
+def _window(early: Counters, late: Counters) -> Window:
+    trained, attempted = late.trained - early.trained, late.attempted - early.attempted
+    lengths = (late.trained_response - early.trained_response, late.attempted_response - early.attempted_response)
+    solved = (late.trained_solved - early.trained_solved, late.attempted_solved - early.attempted_solved)
+    return Window(
+        trained / (late.now_s - early.now_s),
+        _ratio(lengths[0], trained, lengths[1], attempted),
+        _ratio(solved[0], trained, solved[1], attempted),
+    )
 
 
 def _standing(reason: str) -> Prediction:
@@ -78,12 +101,10 @@ def capacity_tokens_per_s(made: Parameters, context_tokens: float, prefilled_per
     return sum(fit / (step * slow) for slow in made.slowness)
 
 
-def predicted(made: Parameters, windows: list[Counters]) -> Prediction:
-    """One prediction from the windows of one or several runs."""
-    c, counts = sum(windows, Counters()), made.counts
-    seconds = c.now_s
+def predicted(made: Parameters, c: Counters, windows: Sequence[Window]) -> Prediction:
+    """One prediction from what one or several runs counted, and what their windows say."""
+    counts, seconds = made.counts, c.now_s
     context = c.context_area / c.area_resident if c.area_resident else 0.0
-    rates = [w.trained / w.now_s for w in windows if w.now_s > 0.0]
     prefilled = c.prefilled_tokens / c.decoded_tokens if c.decoded_tokens else 0.0
     busy = c.decoded_tokens / seconds / capacity_tokens_per_s(made, context, prefilled)
     return Prediction(
@@ -102,16 +123,16 @@ def predicted(made: Parameters, windows: list[Counters]) -> Prediction:
         rollout_s=_mean(c.rollout_s, c.finished),
         group_s=_mean(c.group_s, c.finished_groups),
         waste={cause: count / c.dispatched for cause, count in c.waste.items() if count},
-        kept_length_ratio=_length_ratio(c),
-        kept_solve_ratio=_solve_ratio(c),
-        kept_length_error=_standard_error([_length_ratio(w) for w in windows]),
-        kept_solve_error=_standard_error([_solve_ratio(w) for w in windows]),
+        kept_length_ratio=_ratio(c.trained_response, c.trained, c.attempted_response, c.attempted),
+        kept_solve_ratio=_ratio(c.trained_solved, c.trained, c.attempted_solved, c.attempted),
+        kept_length_error=_standard_error([w.length_ratio for w in windows]),
+        kept_solve_error=_standard_error([w.solve_ratio for w in windows]),
         sandbox_wait_s=_mean(c.box_wait_s, c.boxes_started) if counts.sandboxed else None,
         sandbox_failed_frac=_mean(c.boxes_failed, c.boxes_started) if counts.sandboxed else None,
         preemptions_per_rollout=_mean(c.preempted, c.finished) if made.rates.kv_tokens < NEVER else None,
         prefix_hit_frac=_mean(c.prefix_tokens, c.prefix_tokens + c.prefilled_tokens),
         tenant_tokens_per_s=c.tenant_tokens / seconds if counts.tenant else None,
-        standard_error_frac=_standard_error_frac(rates),
+        standard_error_frac=_standard_error_frac([w.trained_per_s for w in windows]),
     )
 
 
@@ -119,14 +140,6 @@ def _ratio(kept_sum: float, kept: int, all_sum: float, attempted: int) -> float 
     if not kept or not attempted or not all_sum:
         return None
     return (kept_sum / kept) / (all_sum / attempted)
-
-
-def _length_ratio(c: Counters) -> float | None:
-    return _ratio(c.trained_response, c.trained, c.attempted_response, c.attempted)
-
-
-def _solve_ratio(c: Counters) -> float | None:
-    return _ratio(c.trained_solved, c.trained, c.attempted_solved, c.attempted)
 
 
 def _standard_error(values: Iterable[float | None]) -> float | None:

@@ -1,6 +1,7 @@
 """Which settings a job may have at all: GPU splits on its lattices, inside its bounds, with the reason why not."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from simulators.plant import Bounds, Mode, Setpoints, Topology, TrainerResize
 
@@ -47,9 +48,11 @@ def lattice(topology: Topology, setpoints: Setpoints, bounds: Bounds) -> list[in
     return [t for t in sizes if floor <= t <= roof and (total - t) % engine == 0]
 
 
-def legal_sizes(topology: Topology, setpoints: Setpoints, bounds: Bounds) -> list[int]:
-    """Those of the lattice that no rule refuses: what a split may move through and to."""
-    return [t for t in lattice(topology, setpoints, bounds) if refusal(topology, setpoints, bounds, t) is None]
+@lru_cache(maxsize=32)
+def legal_sizes(topology: Topology, setpoints: Setpoints, bounds: Bounds) -> tuple[int, ...]:
+    """Those of the lattice that no rule refuses: what a split may move through and to. Remembered, since law and
+    guardrails of one tick ask for the same."""
+    return tuple([t for t in lattice(topology, setpoints, bounds) if refusal(topology, setpoints, bounds, t) is None])
 
 
 def divides(topology: Topology, setpoints: Setpoints, gpus_trainer: int) -> bool | None:

@@ -27,8 +27,10 @@ from policies.modelling import StatedJob
 from simulators.analytic import AnalyticModel
 from simulators.compiled import warm_up
 from simulators.event_model import EventModel
-from simulators.model import Prediction
+from simulators.event_state import Job
+from simulators.model import PlantModel, Prediction
 from simulators.plant import Observation, Setpoints, Topology
+from simulators.reduced import ReducedModel, scale_of
 from simulators.workload import Workload
 
 STRUCTURE = "simulator"
@@ -50,7 +52,7 @@ LAW, GATE = "law", "gate {}"
 class Question:
     asker: str
     """Each asks of one job in a tick: asker and setpoints tell one question of a tick from another."""
-    model: EventModel
+    model: PlantModel
     topology: Topology
     workload: Workload
     setpoints: Setpoints
@@ -162,14 +164,17 @@ def _predicted(question: Question) -> Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A PlantModel that is simulated elsewhere."""
+    """A PlantModel that is simulated elsewhere, a large fleet by a smaller one: for all settings by the same scale."""
 
     engine: Engine
     asker: str
     model: EventModel
+    stated: Setpoints
 
     def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
-        return self.engine.ask(Question(self.asker, self.model, topology, workload, setpoints))
+        scale = scale_of(Job(topology, self.model.stations, workload, self.stated))
+        model: PlantModel = ReducedModel(self.model, scale) if scale > 1 else self.model
+        return self.engine.ask(Question(self.asker, model, topology, workload, setpoints))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,4 +206,5 @@ class Simulated:
         if not isinstance(stated.model, AnalyticModel):
             return None
         model = EventModel(stated.model.stations, seed, BATCHES, 1, WARM_UP_BATCHES)
-        return Draw(replace(stated, model=Asked(self.engine, asker, model)), draw.workload, STRUCTURE)
+        asked = Asked(self.engine, asker, model, stated.stated)
+        return Draw(replace(stated, model=asked), draw.workload, STRUCTURE)

@@ -48,7 +48,7 @@ def _legal_split(case: Case) -> Ruling:
     return OK
 
 
-def _sizes(view: View) -> list[int]:
+def _sizes(view: View) -> tuple[int, ...]:
     return legal_sizes(view.topology, view.in_force, view.bounds)
 
 

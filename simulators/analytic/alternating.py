@@ -27,27 +27,30 @@ the variance of a context met on a return. Nothing here is fitted to a job.
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 
 from simulators.analytic.engine import Stops, iteration_s
 from simulators.analytic.outgrowing import Loop
 from simulators.streams import mixed, normal_quantile
 
-STEP_FRAC, SHORTEST_FRAC = 0.5, 0.1
+STEP_FRAC, SHORTEST_FRAC = 0.8, 0.1
 """Of the shortest stay (a tool, a stage of an unhindered turn): one step; tools shorter than so much of a stage are
 taken for that long."""
-LANES_MAX = 8
+LANES_MAX = 4
 """Queues that are followed; more servers share them."""
-LOOPS, STEPS_MAX = 24, 3000
+LOOPS, STEPS_MAX = 12, 1000
 """Turns of every rollout that are followed, and steps at most; of them the first part is warm-up."""
 WARM_UP_FRAC = 0.4
 SIZES = 61
 """Sizes of misses in the list: a prime, so that no number of lanes shares its rhythm."""
 STEADY_LOOPS, STEADY_FRAC = 3, 0.003
 """It is over before, when so many turns of every rollout in a row have taken the same time."""
-NODES, STOPPED_PARTS = 4, 64
+REACH_SIGMAS = 6.0
+"""Further out than this a normal has nothing."""
+NODES, STOPPED_PARTS = 4, 32
 """Numbers in flight to an octave that are followed (linear in between); shares of the time that engines stand still."""
 
 
@@ -83,16 +86,16 @@ def alternating(loop: Loop, in_flight: float, stops: Stops) -> Means:
 
 @lru_cache(maxsize=1024)
 def _followed(loop: Loop, in_flight: float, stops: Stops) -> Means:
-    job, first = _Job(loop, in_flight, stops), 0
-    seen, loops = [job.sums()], [0]
-    while len(loops) <= LOOPS and len(seen) <= STEPS_MAX:
-        job.advance()
-        seen.append(job.sums())
-        if job.turns < len(loops) * in_flight:
+    seen, loops, first = list[tuple[float, ...]](), [0], 0
+    for sums in islice(_path(loop, in_flight, stops), STEPS_MAX + 2):
+        seen.append(sums)
+        if sums[1] < len(loops) * in_flight:
             continue
         loops.append(len(seen) - 1)
         if len(loops) > STEADY_LOOPS and _steady([seen[i] for i in loops[-STEADY_LOOPS - 1 :]]):
             first = loops[-STEADY_LOOPS - 1]
+            break
+        if len(loops) > LOOPS:
             break
     first = first or int(WARM_UP_FRAC * len(seen))
     seconds, turns, residents, paused, hits, misses = (b - a for a, b in zip(seen[first], seen[-1], strict=True))
@@ -122,156 +125,128 @@ def _sizes(moment: float) -> tuple[float, ...]:
 
 def _excess(mean: float, sigma: float) -> float:
     """E[max(0, N)] of a normal variable."""
-    if sigma <= 0.0 or abs(mean) > 6.0 * sigma:
+    if abs(mean) >= REACH_SIGMAS * sigma:
         return max(0.0, mean)
     z = mean / sigma
     return mean * 0.5 * math.erfc(-z / math.sqrt(2.0)) + sigma * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
 
 
-@dataclass(slots=True)
-class _Lane:
-    """A queue in front of prefill servers: (rollouts, seconds of work) in the order of their coming."""
+def _path(loop: Loop, in_flight: float, stops: Stops) -> Iterator[tuple[float, ...]]:
+    """(seconds, turns, seconds x residents, seconds x paused, hits, misses) so far, before each step.
 
-    rollouts: float = 0.0
-    parcels: deque[tuple[float, float]] = field(default_factory=deque)
-
-    def join(self, rollouts: float, work_s: float) -> None:
-        self.rollouts += rollouts
-        self.parcels.append((rollouts, work_s))
-
-    def served(self, seconds: float) -> float:
-        """Rollouts that are done after so much work."""
-        done, parcels = 0.0, self.parcels
-        while parcels:
-            rollouts, work_s = parcels[0]
-            if work_s > seconds:
-                part = rollouts * seconds / work_s
-                parcels[0] = (rollouts - part, work_s - seconds)
-                done += part
-                break
-            seconds -= work_s
-            done += rollouts
-            parcels.popleft()
-        self.rollouts = max(0.0, self.rollouts - done)
-        return done
-
-
-class _Job:
-    """What is where; it begins with everyone in front of the pool."""
-
-    def __init__(self, loop: Loop, in_flight: float, stops: Stops) -> None:
-        self.loop, self.in_flight, self.stops = loop, in_flight, stops
-        count = max(1, min(LANES_MAX, int(loop.servers)))
-        self.each = loop.servers / count
-        self.lanes = [_Lane() for _ in range(count)]
-        for lane in self.lanes:
-            lane.join(in_flight / count, in_flight / count * loop.fresh_s / self.each)
-        self.stages = [0.0] * loop.stages
-        self.residents = self.held = self.kept = self.evicted = self.starting = 0.0
-        self.debt, self.drawn, self.sizes = 0.0, 0, _sizes(loop.context_moment)
-        stage_s = self._turn_s(1.0) / loop.stages
-        self.tool_s = max(loop.tool_s, SHORTEST_FRAC * stage_s)
-        self.dt = STEP_FRAC * min(self.tool_s, stage_s)
-        self.now_s = self.turns = self.hits = self.misses = 0.0
-        self.resident_s = self.paused_s = 0.0
-
-    def sums(self) -> tuple[float, ...]:
-        return self.now_s, self.turns, self.resident_s, self.paused_s, self.hits, self.misses
-
-    def advance(self) -> None:
-        loop, dt = self.loop, self.dt
-        hits, misses = self.kept * dt / self.tool_s, self.evicted * dt / self.tool_s
-        left = self._left()
-        self.starting += left * loop.fresh_frac
-        fresh = self.starting * min(1.0, dt / loop.fixed_s) if loop.fixed_s > 0.0 else self.starting
-        self.starting -= fresh
-        self.kept += left * (1.0 - loop.fresh_frac) - hits
-        self.evicted -= misses
-        work_s = fresh * loop.fresh_s + hits * loop.hit_s + self._missed_s(misses)
-        min(self.lanes, key=_length).join(fresh + hits + misses, work_s / self.each)
-        for lane in self.lanes:
-            if lane.rollouts > 0.0:
-                self.held += lane.served(dt * min(1.0, lane.rollouts / self.each))
-        self._admit()
-        self._evict(left)
-        self.now_s += dt
-        self.turns += left
-        self.hits += hits
-        self.misses += misses
-        self.resident_s += self.residents * dt
-        self.paused_s += (self.kept + self.evicted + self.starting) * dt
-
-    def _left(self) -> float:
-        """Turns that end, out of who was there before."""
-        share = self._running() * self.loop.stages * self.dt / self._turn_s(self.residents / self.loop.engines)
-        moved = 0.0
-        for i, there in enumerate(self.stages):
+    It begins with everyone in front of the pool. One long function: here the time of a prediction goes.
+    """
+    turn_s, stood, sizes = _turn_s(loop), _stood(stops), cycle(_sizes(loop.context_moment))
+    engines, fresh_frac, context, paused_context = loop.engines, loop.fresh_frac, loop.context, loop.paused_context
+    room, kv_tokens, moment = loop.slots * engines, loop.kv_tokens * engines, loop.context_moment
+    stage_s = turn_s(1.0) / loop.stages
+    tool_s = max(loop.tool_s, SHORTEST_FRAC * stage_s)
+    dt = STEP_FRAC * min(tool_s, stage_s)
+    begun = min(1.0, dt / loop.fixed_s) if loop.fixed_s > 0.0 else 1.0
+    count = max(1, min(LANES_MAX, int(loop.servers)))
+    each = loop.servers / count
+    waiting = [in_flight / count] * count  # rollouts in each queue; in order of their coming with their work:
+    lanes = [deque([(there, there * loop.fresh_s / each)]) for there in waiting]
+    stages, parts = [0.0] * loop.stages, loop.stages
+    residents = held = kept = evicted = starting = debt = stood_s = 0.0
+    now_s = turns = resident_s = paused_s = all_hits = all_misses = 0.0
+    while True:
+        yield now_s, turns, resident_s, paused_s, all_hits, all_misses
+        hits, misses = kept * dt / tool_s, evicted * dt / tool_s
+        # Turns end, out of who was there before.
+        until_s, left = stood(now_s + dt), 0.0
+        share = parts * (dt - until_s + stood_s) / turn_s(residents / engines)
+        stood_s = until_s
+        for i, there in enumerate(stages):
             leaving = there * share
-            self.stages[i] = there + moved - leaving
-            moved = leaving
-        self.residents -= moved
-        return moved
+            stages[i] = there + left - leaving
+            left = leaving
+        residents -= left
+        # Who was outside returns, and joins the shortest queue.
+        starting += left * fresh_frac
+        fresh = starting * begun
+        starting -= fresh
+        kept += left * (1.0 - fresh_frac) - hits
+        evicted -= misses
+        debt += misses
+        work_s, whole = fresh * loop.fresh_s + (hits + misses) * loop.hit_s, int(debt)
+        if whole:  # each the next of the list; several at once are as far from their mean as their number says
+            debt -= whole
+            work_s += whole * (loop.miss_s - loop.hit_s) * (1.0 + (next(sizes) - 1.0) / math.sqrt(whole))
+        come, shortest = fresh + hits + misses, waiting.index(min(waiting))
+        waiting[shortest] += come
+        lanes[shortest].append((come, work_s / each))
+        for i, there in enumerate(waiting):
+            if there <= 0.0:
+                continue
+            seconds, done, lane = dt if there >= each else dt * there / each, 0.0, lanes[i]
+            rollouts, work_s = lane[0]
+            while work_s <= seconds:
+                seconds -= work_s
+                done += rollouts
+                lane.popleft()
+                if not lane:
+                    break
+                rollouts, work_s = lane[0]
+            else:
+                part = rollouts * seconds / work_s
+                lane[0] = (rollouts - part, work_s - seconds)
+                done += part
+            waiting[i] = there - done if lane else 0.0
+            held += done
+        # Decoders take whom they have room for.
+        come = min(held, max(0.0, room - residents))
+        held -= come
+        stages[0] += come
+        residents += come
+        # Contexts that do not fit are lost.
+        if held > 0.0:
+            lost = _displaced(kept, left * (1.0 - fresh_frac), left / engines)
+            kept -= lost
+            evicted += lost
+        paused = kept + evicted
+        over, sigma = residents * context + paused * paused_context - kv_tokens, 0.0
+        if held <= 0.0:
+            # On an engine numbers are binomial and contexts differ: c^2 x E[n] x (E[c^2]/E[c]^2 - n/N).
+            there = residents + paused
+            sigma = context * math.sqrt(engines * there * max(0.0, moment - there / in_flight))
+        if over > -REACH_SIGMAS * sigma:
+            kept = min(kept, max(0.0, paused - _excess(over, sigma) / paused_context))
+            evicted = paused - kept
+        now_s += dt
+        turns += left
+        all_hits += hits
+        all_misses += misses
+        resident_s += residents * dt
+        paused_s += (paused + starting) * dt
 
-    def _turn_s(self, residents: float) -> float:
-        loop = self.loop
+
+def _turn_s(loop: Loop) -> Callable[[float], float]:
+    """Seconds of a turn, by the residents of one engine."""
+
+    def seconds(residents: float) -> float:
         step_s = iteration_s(loop.step, residents, residents * loop.context) / loop.speed
         return loop.tokens * step_s + loop.transfer_s
 
-    def _running(self) -> float:
-        """Share of this step in which the engines do not stand still; they do at the end of every interval."""
-        lost_s, every_s = self.stops.lost_s, self.stops.every_s
-        if lost_s <= 0.0:
-            return 1.0
-        return 1.0 - (_stood(self.now_s + self.dt, lost_s, every_s) - _stood(self.now_s, lost_s, every_s)) / self.dt
-
-    def _missed_s(self, misses: float) -> float:
-        """Whole ones, each the next of the list; several at once are as far from their mean as their number says."""
-        loop = self.loop
-        self.debt += misses
-        whole = int(self.debt)
-        if whole == 0:
-            return misses * loop.hit_s
-        self.debt -= whole
-        self.drawn = (self.drawn + 1) % SIZES
-        size = 1.0 + (self.sizes[self.drawn] - 1.0) / math.sqrt(whole)
-        return misses * loop.hit_s + whole * (loop.miss_s - loop.hit_s) * size
-
-    def _admit(self) -> None:
-        come = min(self.held, max(0.0, self.loop.slots * self.loop.engines - self.residents))
-        self.held -= come
-        self.stages[0] += come
-        self.residents += come
-
-    def _evict(self, left: float) -> None:
-        """Numbers on an engine are binomial, contexts differ: variance c^2 x E[n] x (E[c^2]/E[c]^2 - n/N).
-
-        Where one is held it takes the place of every second that leaves (of two contexts either is the larger), and
-        then nothing of this engine is kept: what left as little as what was there.
-        """
-        loop = self.loop
-        if self.held > 0.0:
-            came = left * (1.0 - loop.fresh_frac)
-            lost = 0.5 * came + (self.kept - came) * -math.expm1(-0.5 * left / loop.engines)
-            self.kept -= lost
-            self.evicted += lost
-        paused = self.kept + self.evicted
-        over = self.residents * loop.context + paused * loop.paused_context - loop.kv_tokens * loop.engines
-        sigma = 0.0
-        if self.held <= 0.0:
-            there = self.residents + paused
-            spread = max(0.0, loop.context_moment - there / self.in_flight)
-            sigma = loop.context * math.sqrt(loop.engines * there * spread)
-        kept = paused - min(paused, _excess(over, sigma) / loop.paused_context)
-        if self.kept > kept:
-            self.evicted += self.kept - kept
-            self.kept = kept
+    if len(loop.step.table) > 2:
+        return seconds
+    empty = seconds(0.0)  # a straight line
+    slope = seconds(1.0) - empty
+    return lambda residents: empty + slope * residents
 
 
-def _length(lane: _Lane) -> float:
-    return lane.rollouts
+def _stood(stops: Stops) -> Callable[[float], float]:
+    """Seconds until then in which the engines stood still; they do at the end of every interval."""
+    lost_s, every_s = stops.lost_s, stops.every_s
+    if lost_s <= 0.0:
+        return lambda until_s: 0.0
+    return lambda until_s: until_s // every_s * lost_s + max(0.0, until_s % every_s - (every_s - lost_s))
 
 
-def _stood(until_s: float, lost_s: float, every_s: float) -> float:
-    """Seconds of standing still until then."""
-    whole = math.floor(until_s / every_s)
-    return whole * lost_s + max(0.0, until_s - whole * every_s - (every_s - lost_s))
+def _displaced(kept: float, came: float, left: float) -> float:
+    """Contexts that are lost where one is held: it takes the place of every second that leaves (of two contexts either
+    is the larger), and then nothing of this engine is kept: what came as little as what was there.
+
+    `left`: those that leave one engine.
+    """
+    return 0.5 * came + (kept - came) * -math.expm1(-0.5 * left)

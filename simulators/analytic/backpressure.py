@@ -75,12 +75,8 @@ def swing_of(case: Case, full: Supply, train_s: float) -> Swing:
 
 def _stages(mean: float, full: Supply) -> int:
     """As many as give the variance of a group's time: k = mean^2 / variance."""
-    group = full.kept.group
-    second = sum(
-        (group.xs[i] * group.tails[i] + group.xs[i + 1] * group.tails[i + 1]) * (group.xs[i + 1] - group.xs[i])
-        for i in range(len(group.xs) - 1)
-    )
-    return max(1, min(STAGES_MAX, round(mean**2 / max(1e-9 * mean**2, second + group.xs[0] ** 2 - mean**2))))
+    variance = 2.0 * full.kept.group.age * mean - mean**2
+    return max(1, min(STAGES_MAX, round(mean**2 / max(1e-9 * mean**2, variance))))
 
 
 def _advance(case: Case, full: Supply, state: _State, step: tuple[float, float]) -> float:

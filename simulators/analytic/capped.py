@@ -25,7 +25,7 @@ start fails (waiting.py). Elsewhere a dispatch has a backlog that is gone before
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from simulators.analytic.case import Case
 from simulators.analytic.cycle import LAST_OF_BATCH, Release, excess, first_guess_s, met_in_flight, wanted_at_once
@@ -141,7 +141,7 @@ class _Cap:
         lost = lost_s(case, self.supply.made, self.supply.kept.rollout, step_s)
         made = generate(case, min(self.most, wanted), stops_of(case, lost, step_s))
         scale = made.rollout_s / self.supply.made.rollout_s
-        release = replace(self.release.faster(scale), batch_groups=groups.freed * steps)
+        release = self.release.faster(scale)._replace(batch_groups=groups.freed * steps)
         release = _spread(release, (rollouts, self.most, self.full_per_s * scale), groups.stays, units)
         period = units * scale
         gaps: tuple[float, ...] = (self._excess(groups, release, units), math.log(self.shortest_s(made) / period))
@@ -296,4 +296,4 @@ def _spread(release: Release, load: tuple[float, float, float], rollout: Curve, 
     backlog = rollouts * wanted_at_once(rollout, period) - most
     if backlog <= 0.0:
         return release
-    return replace(release, spread_s=backlog / rate, spread_frac=min(1.0, backlog / rollouts))
+    return release._replace(spread_s=backlog / rate, spread_frac=min(1.0, backlog / rollouts))

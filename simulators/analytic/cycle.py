@@ -13,7 +13,7 @@ starts over a while, not at once.
 """
 
 import math
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from simulators.queueing.order_statistics import Curve
 from simulators.queueing.roots import crossing
@@ -26,8 +26,7 @@ LEAST_SHARE = 1e-3
 """Of what may still run, where older batches leave nothing over: then a much longer period is tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(NamedTuple):
     """When the slots of a trained batch are free again."""
 
     batch_groups: float
@@ -45,7 +44,7 @@ class Release:
 
     def faster(self, scale: float) -> "Release":
         """The same in units of `scale` seconds."""
-        return replace(self, train_s=self.train_s / scale)
+        return self._replace(train_s=self.train_s / scale)
 
 
 def excess(group: Curve, release: Release, period_s: float) -> float:
@@ -128,7 +127,7 @@ def met_in_flight(rollout: Curve, period_s: float, last_s: float) -> float:
     """
     if period_s <= last_s:
         return rollout.at_most(TERMS * period_s) / period_s
-    terms = min(TERMS, 1 + int(rollout.xs[-1] / period_s))
+    terms = min(TERMS, 1 + int(rollout.longest / period_s))
     ended = rollout.at_most_sum(last_s, period_s, terms) - rollout.at_most_sum(0.0, period_s, terms)
     return ended / last_s
 

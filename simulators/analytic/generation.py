@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from simulators.analytic.alternating import alternating
 from simulators.analytic.case import Case
@@ -15,7 +15,7 @@ from simulators.stations import Engine, StepTime
 
 LOOKS = 24
 """At a falling line, until it is met."""
-CLOSE = 5e-4
+CLOSE = 5e-6
 """Of the whole range: so near to its own argument a falling line is met."""
 HIT_CLOSE = 0.02
 """The same for the share of paused context that the prefix cache holds."""
@@ -24,8 +24,7 @@ HIT_ALL = 0.99
 """With fewer hits than these the closed form for a cache that holds all is never the lower one, and is not asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(NamedTuple):
     """Steady state of all engines together."""
 
     rollouts_per_s: float
@@ -128,7 +127,7 @@ def generate(case: Case, in_flight: float, stops: Stops) -> Generation:
     if made.in_flight >= in_flight or made.rollouts_per_s <= 0.0:
         return made
     whole_s = in_flight / (made.rollouts_per_s * case.attempts)
-    return replace(made, in_flight=in_flight, rollout_s=whole_s, wait_s=whole_s - made.rollout_s)
+    return made._replace(in_flight=in_flight, rollout_s=whole_s, wait_s=whole_s - made.rollout_s)
 
 
 def _met(falling: Callable[[float], float], high: float, close: float) -> float:
@@ -202,9 +201,13 @@ def _generate(case: Case, in_flight: float, stops: Stops, hits: float) -> Genera
         return _together(case, demand, _flows(case, demand, (in_flight, pause), stops), (in_flight, hits, 0.0, stops))
     tokens = prefilled_tokens(case, hits)
 
+    met: dict[float, list[tuple[float, int, Flow]]] = {}
+
     def behind(turns: float) -> tuple[float, list[tuple[float, int, Flow]]]:
         extra = prefill_pause_s(pool, engines, tokens, turns)
-        return extra, _flows(case, demand, (in_flight, pause + extra), stops)
+        if extra not in met:  # where many servers have room nobody waits, however many turns there are
+            met[extra] = _flows(case, demand, (in_flight, pause + extra), stops)
+        return extra, met[extra]
 
     def through(turns: float) -> float:
         return sum(count * f.turns_per_s for _, count, f in behind(turns)[1])
@@ -232,11 +235,15 @@ def _together(
     case: Case, demand: Demand, flows: list[tuple[float, int, Flow]], state: tuple[float, float, float, Stops]
 ) -> Generation:
     in_flight, hits, extra_s, stops = state
-    turns = sum(count * f.turns_per_s for _, count, f in flows)
-    residents = sum(count * f.residents for _, count, f in flows)
-    queueing = sum(count * f.queueing for _, count, f in flows)
+    turns = residents = queueing = paused = speeds_sum = 0.0
+    for speed, count, f in flows:
+        turns += count * f.turns_per_s
+        residents += count * f.residents
+        queueing += count * f.queueing
+        paused += count * f.paused
+        speeds_sum += speed * count
     rollouts = turns / case.rollout.turns_mean
-    clock = stops.running_frac * sum(speed * count for speed, count, _ in flows) / case.layout.engines
+    clock = stops.running_frac * speeds_sum / case.layout.engines
     prefill_s = demand.prefill_s / clock
     resident_s = residents / turns if turns > 0.0 else 0.0
     finished = rollouts / case.work
@@ -244,7 +251,7 @@ def _together(
         rollouts_per_s=finished,
         in_flight=in_flight,
         residents=residents,
-        paused=sum(count * f.paused for _, count, f in flows),
+        paused=paused,
         token_s=max(resident_s - prefill_s, 1e-12) / demand.tokens,
         turn_s=(queueing / turns if turns > 0.0 else 0.0) + prefill_s + extra_s,
         rollout_s=in_flight / (finished * case.attempts) if finished > 0.0 else math.inf,
@@ -268,4 +275,4 @@ def in_flight_for(case: Case, rollouts_per_s: float, stops: Stops, full: Generat
             low, rate_low = middle, made.rollouts_per_s
         else:
             high, rate_high = middle, made.rollouts_per_s
-    return replace(made, rollouts_per_s=rollouts_per_s, rollout_s=made.in_flight / (rollouts_per_s * case.attempts))
+    return made._replace(rollouts_per_s=rollouts_per_s, rollout_s=made.in_flight / (rollouts_per_s * case.attempts))

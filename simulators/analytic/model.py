@@ -1,6 +1,7 @@
 """AnalyticModel: the steady state of a job from closed forms, in about a millisecond."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from simulators.analytic.balance import balanced
 from simulators.analytic.case import Case
@@ -23,12 +24,18 @@ class AnalyticModel:
     stations: Stations
 
     def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
-        check(self.stations, workload)
-        case = case_of(topology, self.stations, workload, setpoints)
-        reason = stopped_reason(case)
-        if reason is not None:
-            return Prediction(0.0, 0.0, 0.0, float("inf"), 1.0, 0.0, stopped=reason)
-        return told(balanced(case), workload)
+        return _predicted(self.stations, topology, workload, setpoints)
+
+
+@lru_cache(maxsize=256)
+def _predicted(stations: Stations, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
+    """Remembered, since fit, law, guardrails and gate of one tick ask for the same again."""
+    check(stations, workload)
+    case = case_of(topology, stations, workload, setpoints)
+    reason = stopped_reason(case)
+    if reason is not None:
+        return Prediction(0.0, 0.0, 0.0, float("inf"), 1.0, 0.0, stopped=reason)
+    return told(balanced(case), workload)
 
 
 def case_of(topology: Topology, stations: Stations, workload: Workload, setpoints: Setpoints) -> Case:

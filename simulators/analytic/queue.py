@@ -91,7 +91,7 @@ def _stragglers(group: Curve, groups_per_s: float) -> float:
     P(all done by y after the dispatch of the last) = product over i of P(D <= y + i / rate).
     """
     steps, total, x = 40, 0.0, 0.0
-    width = group.xs[-1] / steps
+    width = group.longest / steps
     for _ in range(steps):
         expected = groups_per_s * group.beyond(x + 0.5 * width) + group.over(x + 0.5 * width)
         total += width * min(1.0, expected)

@@ -101,7 +101,7 @@ def _behind_queue(case: Case, made: Generation, inside: float, span_s: float | N
     """Who waits in front delays all alike: who is given up is settled among those `inside`."""
     inside_s = made.rollout_s * inside / made.in_flight
     turn_s = made.turn_s - max(0.0, made.rollout_s - made.wait_s - inside_s) / case.rollout.turns_mean
-    there = replace(made, in_flight=inside, rollout_s=inside_s, wait_s=0.0, turn_s=max(0.0, turn_s))
+    there = made._replace(in_flight=inside, rollout_s=inside_s, wait_s=0.0, turn_s=max(0.0, turn_s))
     times = there.times(case)
     kept = kept_in_rounds(times, case.layout.members, endings_of(case, there, times, span_s))
     queued_s = kept.stay_s * (made.in_flight / inside - 1.0)

@@ -168,7 +168,7 @@ def _drain(case: Case, made: Generation, times: Curve, period_s: float) -> tuple
     stays = _residence(case, made, times)
     each = made.residents / case.layout.engines
     waited_for = each if case.stations.sync.rolling else made.residents
-    low, high = 0.0, stays.xs[-1]
+    low, high = 0.0, stays.longest
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         if waited_for * _runs(stays, period_s, middle) > LAST:

@@ -84,7 +84,7 @@ def with_those_that_wait(case: Case, supply: Supply, waiting: Waiting) -> Supply
     there = made.in_flight + waiting.mean
     return replace(
         supply,
-        made=replace(made, in_flight=there, rollout_s=made.rollout_s + wait_s, wait_s=made.wait_s + wait_s),
+        made=made._replace(in_flight=there, rollout_s=made.rollout_s + wait_s, wait_s=made.wait_s + wait_s),
         kept=replace(
             kept, rollout=kept.rollout.later(wait_s), group=kept.group.later(more_s), stay_s=kept.stay_s + wait_s
         ),

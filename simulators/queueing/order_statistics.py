@@ -103,37 +103,48 @@ def _longest(table: Table, members: float) -> "Curve":
     return curve_of(table.xs, tails)
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """P(X > x) and E[min(X, x)] on the grid, linear in between."""
+class Curve(NamedTuple):
+    """P(X > x) and E[min(X, x)] on a grid of some unit, linear in between: stretched, it keeps its shape."""
 
-    xs: tuple[float, ...]
+    grid: tuple[float, ...]
     tails: tuple[float, ...]
-    least: tuple[float, ...]
+    sums: tuple[float, ...]
+    """E[min(X, x)] at its points, in its unit."""
+    unit: float = 1.0
+
+    @property
+    def xs(self) -> tuple[float, ...]:
+        return tuple([x * self.unit for x in self.grid])
+
+    @property
+    def longest(self) -> float:
+        """Nothing is longer."""
+        return self.grid[-1] * self.unit
 
     @property
     def mean(self) -> float:
-        return self.least[-1]
+        return self.sums[-1] * self.unit
 
     @property
     def age(self) -> float:
         """Mean age of one that is under way at any moment: E[X^2] / 2 E[X]."""
-        heights = [x * tail for x, tail in zip(self.xs, self.tails, strict=True)]
-        ends = zip(pairwise(self.xs), pairwise(heights), strict=True)
+        heights = [x * tail for x, tail in zip(self.grid, self.tails, strict=True)]
+        ends = zip(pairwise(self.grid), pairwise(heights), strict=True)
         parts = [0.5 * (high - low) * (below + above) for (low, high), (below, above) in ends]
-        return (0.5 * self.xs[0] ** 2 + math.fsum(parts)) / self.mean
+        return (0.5 * self.grid[0] ** 2 + math.fsum(parts)) / self.sums[-1] * self.unit
 
     def scaled(self, factor: float) -> "Curve":
-        return Curve(tuple([x * factor for x in self.xs]), self.tails, tuple([x * factor for x in self.least]))
+        return Curve(self.grid, self.tails, self.sums, self.unit * factor)
 
     def later(self, seconds: float) -> "Curve":
         """After a wait that is the same for all."""
-        xs, least = [x + seconds for x in self.xs], [x + seconds for x in self.least]
-        return Curve(tuple(xs), self.tails, tuple(least))
+        more = seconds / self.unit
+        return Curve(tuple([x + more for x in self.grid]), self.tails, tuple([x + more for x in self.sums]), self.unit)
 
     def over_sum(self, x: float, step: float, count: int) -> float:
         """P(X > x) + P(X > x + step) + P(X > x + 2 step) ..., `count` terms."""
-        xs, tails, end, total, i = self.xs, self.tails, self.xs[-1], 0.0, 0
+        xs, tails, end, total, i = self.grid, self.tails, self.grid[-1], 0.0, 0
+        x, step = x / self.unit, step / self.unit
         for _ in range(count):
             if x >= end:
                 break
@@ -151,52 +162,59 @@ class Curve:
 
     def at_most_sum(self, x: float, step: float, count: int) -> float:
         """E[min(X, x)] + E[min(X, x + step)] ..., `count` terms."""
-        total, at_most, most = 0.0, self.at_most, self.least[-1]
-        nearly = most * (1.0 - NEGLIGIBLE)
+        xs, tails, sums = self.grid, self.tails, self.sums
+        end, most, total, i = xs[-1], sums[-1], 0.0, 0
+        nearly, x, step = most * (1.0 - NEGLIGIBLE), x / self.unit, step / self.unit
         for k in range(count):
-            found = at_most(x)
+            i = len(xs) if x >= end else bisect_right(xs, x, i)
+            found = x if i == 0 else most if x >= end else _within(xs, tails, sums, i, x)
             if found > nearly:
-                return total + (count - k) * most
+                total += (count - k) * most
+                break
             total += found
             x += step
-        return total
+        return total * self.unit
 
     def over(self, x: float) -> float:
         """P(X > x)."""
-        i = bisect_right(self.xs, x)
+        xs, x = self.grid, x / self.unit
+        i = bisect_right(xs, x)
         if i == 0:
             return 1.0
-        if i == len(self.xs):
+        if i == len(xs):
             return 0.0
-        below = self.xs[i - 1]
-        return self.tails[i - 1] + (self.tails[i] - self.tails[i - 1]) * (x - below) / (self.xs[i] - below)
+        below = xs[i - 1]
+        return self.tails[i - 1] + (self.tails[i] - self.tails[i - 1]) * (x - below) / (xs[i] - below)
 
     def at_most(self, x: float) -> float:
         """E[min(X, x)]."""
-        i = bisect_right(self.xs, x)
-        if i == 0:
-            return x
-        if i == len(self.xs):
-            return self.least[-1]
-        below, above = self.tails[i - 1], self.tails[i]
-        share = (x - self.xs[i - 1]) / (self.xs[i] - self.xs[i - 1])
-        whole = below + above
-        part = share * (2.0 * below + share * (above - below)) / whole if whole > 0.0 else share
-        return self.least[i - 1] + part * (self.least[i] - self.least[i - 1])
+        xs, x = self.grid, x / self.unit
+        i = bisect_right(xs, x)
+        found = x if i == 0 else self.sums[-1] if i == len(xs) else _within(xs, self.tails, self.sums, i, x)
+        return found * self.unit
 
     def beyond(self, x: float) -> float:
         """E[(X - x)+]."""
-        return max(0.0, self.least[-1] - self.at_most(x))
+        return max(0.0, self.mean - self.at_most(x))
 
     def quantile(self, share: float) -> float:
         """The x that `share` of all do not pass."""
-        tail = 1.0 - share
+        tail, xs = 1.0 - share, self.grid
         i = max(1, bisect_left(self.tails, -tail, key=neg))
-        if i >= len(self.xs):
-            return self.xs[-1]
+        if i >= len(xs):
+            return xs[-1] * self.unit
         fall = self.tails[i - 1] - self.tails[i]
         part = (self.tails[i - 1] - tail) / fall if fall > 0.0 else 0.0
-        return self.xs[i - 1] + part * (self.xs[i] - self.xs[i - 1])
+        return (xs[i - 1] + part * (xs[i] - xs[i - 1])) * self.unit
+
+
+def _within(xs: tuple[float, ...], tails: tuple[float, ...], least: tuple[float, ...], i: int, x: float) -> float:
+    """E[min(X, x)] between the points i - 1 and i, the tail linear in between."""
+    low, below, above, before = xs[i - 1], tails[i - 1], tails[i], least[i - 1]
+    share = (x - low) / (xs[i] - low)
+    whole = below + above
+    part = share * (2.0 * below + share * (above - below)) / whole if whole > 0.0 else share
+    return before + part * (least[i] - before)
 
 
 def curve_of(xs: Sequence[float], tails: Sequence[float]) -> Curve:

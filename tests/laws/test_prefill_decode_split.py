@@ -168,6 +168,22 @@ def test_the_analytic_model_follows_hits_and_misses_that_come_in_turns() -> None
     assert errors[int(0.9 * len(errors))] <= 0.15, errors
 
 
+@pytest.mark.slow
+def test_the_analytic_model_knows_the_rate_of_every_split_where_contexts_fit() -> None:
+    """Also of a pool that is full, where nearly as many wait as are in flight."""
+    errors = []
+    for agents in JOBS.values():
+        job = agents.job()
+        did = searched(job, EventModel(job.stations, batches=40, warm_up_batches=16))
+        model = AnalyticModel(job.stations)
+        for prefill, rate in did.items():
+            said = model.predict(job.topology, job.workload, split(job, prefill)).useful_rollouts_per_s
+            errors.append(abs(said / rate - 1.0))
+    errors.sort()
+    assert errors[len(errors) // 2] <= 0.01, errors
+    assert errors[int(0.9 * len(errors))] <= 0.03, errors
+
+
 def test_a_simulator_that_does_not_answer_in_time_moves_nothing() -> None:
     job = outgrowing(0)
     able = (Capability("prefill_decode_split", actuation_s=60.0, cost_s=5.0),)

@@ -1,6 +1,6 @@
 """The predictive law goes where its model says it pays, and nowhere else."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -10,9 +10,11 @@ from policies.options import FLAT, next_ratios
 from policies.settings import ACTED, knobs_of, merged, with_in_flight
 from simulators.analytic import AnalyticModel
 from simulators.event_state import Job
+from simulators.model import Prediction
 from simulators.plant import Bounds, Change, Setpoints, Topology
 from simulators.scenario import job_at
 from simulators.snapshot import snapshot_of
+from simulators.workload import Workload
 from tuner.scenario_files import load
 
 LIMIT = frozenset({"max_in_flight"})
@@ -61,6 +63,32 @@ def test_the_split_it_finds_is_the_best_on_the_lattice_within_two_percent() -> N
     splits = [replace(view.in_force, gpus_trainer=t, gpus_generator=256 - t) for t in range(32, 249, 8)]
     best = max(useful(view, split) for split in splits)
     assert useful(view, merged(view.in_force, answer.changes)) >= 0.98 * best
+
+
+@dataclass(frozen=True)
+class Counting:
+    """A model that notes what it is asked."""
+
+    model: AnalyticModel
+    asked: list[Setpoints] = field(default_factory=list)
+
+    def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
+        self.asked.append(setpoints)
+        return self.model.predict(topology, workload, setpoints)
+
+
+def test_of_a_fleet_with_thousands_of_splits_it_finds_one_as_good_as_the_best_and_asks_for_few() -> None:
+    """2,400 engines: nine lattice steps more or less are worth the same."""
+    job = job_of("steady-noise-24h", gpus_trainer=11200, gpus_generator=14400, batch_rollouts=51200)
+    job = replace(job, topology=replace(job.topology, gpus_total=25600))
+    model = Counting(AnalyticModel(job.stations))
+    answer = Predictive().decide(replace(view_of(job, "gpus_trainer"), model=model))
+    assert isinstance(answer, Proposal)
+    assert len(model.asked) <= 32
+    splits = [replace(job.setpoints, gpus_trainer=t, gpus_generator=25600 - t) for t in range(2400, 11200, 40)]
+    best = max(useful(view_of(job), split) for split in splits)
+    assert max(useful(view_of(job), split) for split in model.asked) >= 0.998 * best
+    assert useful(view_of(job), merged(job.setpoints, answer.changes)) >= 0.98 * best
 
 
 def test_the_prefill_split_it_finds_is_the_best_within_two_percent() -> None:
