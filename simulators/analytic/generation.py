@@ -15,6 +15,8 @@ from simulators.stations import Engine, StepTime
 
 LOOKS = 24
 """At a falling line, until it is met."""
+NEARLY = 10.0
+"""1 / (1 - share of what a pool lets through): a first guess, and the step where none is known to be too much."""
 CLOSE = 5e-6
 """Of the whole range: so near to its own argument a falling line is met."""
 HIT_CLOSE = 0.02
@@ -149,6 +151,29 @@ def _met(falling: Callable[[float], float], high: float, close: float) -> float:
     return x
 
 
+def _queued(through: Callable[[float], float], ends: tuple[float, float], guess: float) -> float:
+    """x = through(x) of those that queue in front of a pool: by secants of 1 / through(x) - 1 / x over v, with
+    x = most (1 - 1/v). The wait is a straight line of v where the pool is nearly full, and by Little's law 1 / through
+    is one of the wait.
+
+    `ends`: the most that the pool lets through, and what comes through where nobody waits.
+    """
+    (most, unhindered), low, high, v = ends, 1.0, math.inf, max(NEARLY, guess)
+    before, gap_before = 1.0, 1.0 / unhindered - 1.0 / most
+    for _ in range(LOOKS):
+        x = most * (1.0 - 1.0 / v)
+        found = through(x)
+        if abs(found - x) < CLOSE * most:
+            break
+        gap = 1.0 / found - 1.0 / x
+        low, high = (low, v) if gap > 0.0 else (v, high)
+        before, v = v, v - gap * (v - before) / (gap - gap_before) if gap != gap_before else math.inf
+        gap_before = gap
+        if not low < v < high:
+            v = math.sqrt(low * high) if high < math.inf else NEARLY * low
+    return x
+
+
 def _cached(case: Case, in_flight: float, stops: Stops) -> Generation:
     """With the prefix cache as full as it is: what it holds follows from who is paused, and who is paused from it.
 
@@ -216,7 +241,8 @@ def _generate(case: Case, in_flight: float, stops: Stops, hits: float) -> Genera
     most = min(unhindered, engines / max(1e-12, tokens * pool.prefill_s_per_token))
     turns = through(most)
     if turns < (1.0 - CLOSE) * unhindered:
-        turns = _met(through, most, CLOSE)
+        waiting = in_flight * (1.0 - most / unhindered)  # by Little's law, where the pool is full
+        turns = _queued(through, (most, unhindered), 2.0 * waiting)
     extra, flows = behind(turns)
     return _together(case, demand, flows, (in_flight, hits, extra, stops))
 
