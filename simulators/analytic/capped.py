@@ -100,7 +100,7 @@ class _Look:
     """The job at one period that is tried."""
 
     at: float
-    """Logarithm of the period in the supply's seconds."""
+    """Logarithm of the period over a rollout's seconds, both of the supply: in another unit of time it is the same."""
     made: Generation
     period_s: float
     scale: float
@@ -133,7 +133,7 @@ class _Cap:
 
     def look(self, at: float, scale: float) -> _Look:
         """The engines as they are at that period, if their seconds were so many of the supply's."""
-        case, units = self.case, math.exp(at)
+        case, units = self.case, math.exp(at) * self.supply.made.rollout_s
         steps = self.release.batch_groups / case.layout.batch_groups
         groups, step_s = self._groups(units / steps), units * scale / steps
         rollouts = groups.started * steps
@@ -182,12 +182,16 @@ class _Cap:
         return max((queued_s + last) * drains, train * batches + left_s * drains)
 
     def start(self) -> tuple[float, float]:
-        """(logarithm of a period, scale) near the solution: the engines with all that may be started."""
+        """(place of a period, scale) near the solution: the engines with all that may be started."""
         started = self.release.limit_groups * self.case.layout.members
         made = generate(self.case, min(self.most, started), Stops())
         scale = made.rollout_s / self.supply.made.rollout_s
         guess = first_guess_s(self.groups.slot, self.release.faster(scale))
-        return math.log(max(self.shortest_s(made) / scale, guess)), scale
+        return self.place(max(self.shortest_s(made) / scale, guess)), scale
+
+    def place(self, period_s: float) -> float:
+        """Of a period in the supply's seconds: where `look` is asked for it."""
+        return math.log(period_s / self.supply.made.rollout_s)
 
     def solve(self, start: tuple[float, float]) -> _Look:
         """Where the longest of the periods that hold it up is the period itself.
@@ -235,7 +239,7 @@ class _Cap:
         """Of a period that is longer than both sides': whether the cap does it, or the drains alone."""
         if not drained_in_batches(self.case):
             return True
-        shortest = self.look(math.log(self.shortest_s(look.made) * BINDS / look.scale), look.scale)
+        shortest = self.look(self.place(self.shortest_s(look.made) * BINDS / look.scale), look.scale)
         return shortest.gaps[0] > 0.0
 
 
@@ -268,7 +272,7 @@ def capped(case: Case, train: float, sides: tuple[float, float], full: Supply) -
     supply, waiting = supply_of(case, look.made, look.period_s / steps), cap.waiting(look)
     if not case.rollout.scales(case.fixed_s):
         cap = _Cap(case, release, supply, _groups(case, supply, supply.kept.endings), *rates)
-        look = cap.solve((math.log(look.period_s), 1.0))
+        look = cap.solve((cap.place(look.period_s), 1.0))
         supply, waiting = supply_of(case, look.made, look.period_s / steps), cap.waiting(look)
     shortest = cap.shortest_s(look.made)
     longer = look.period_s > shortest * BINDS
