@@ -20,7 +20,8 @@ PATIENCE_S = 60.0
 PROGRAM = """
 import signal, sys, time
 from pathlib import Path
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it,
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and those of nohup this
 from examples.live_job.stage import staged
 with staged(Path(sys.argv[1]), Path("nowhere")) as stage:
     stage.stack.callback(Path(sys.argv[1], "left in order").touch)
