@@ -30,13 +30,15 @@ from simulators.scenario import job_at
 from simulators.snapshot import snapshot_of
 from simulators.workload import Workload
 from tuner.scenario_files import load
-from tuner.worker import BATCHES, WARM_UP_BATCHES
+from tuner.worker import BATCHES, LAW_TIMES, WARM_UP_BATCHES
 
 UNIT, POOL = 16, 160
 WITHIN = 0.98
 REVIEWS = 6
 """A law may go there in several moves."""
 DRAWN = range(12)
+MISSED = (41, 42, 53)
+"""Of the first 64 draws those that were missed before what the model puts second and third was simulated too."""
 KV_LEAST = 400_000
 
 
@@ -106,7 +108,7 @@ def sized(job: Job, start: int) -> int:
     """Where the law is at rest, from a start."""
     able = (Capability("prefill_decode_split", actuation_s=60.0, cost_s=5.0),)
     model, seen = AnalyticModel(job.stations), snapshot_of(step_s=80.0)
-    simulator = EventModel(job.stations, 0, BATCHES, 1, WARM_UP_BATCHES)
+    simulator = EventModel(job.stations, 0, LAW_TIMES * BATCHES, 1, LAW_TIMES * WARM_UP_BATCHES)
     view = View(1e4, seen, split(job, start), job.topology, doubt=2e-4, capabilities=able, horizon_s=21600.0)
     view = replace(view, model=model, workload=job.workload, simulator=simulator)
     for _ in range(REVIEWS):
@@ -143,7 +145,7 @@ def test_it_is_within_two_percent_of_exhaustive_search_on_the_event_engine(agent
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", DRAWN)
+@pytest.mark.parametrize("seed", [*DRAWN, *MISSED])
 def test_so_it_is_where_contexts_outgrow_the_caches_and_hits_and_misses_come_in_turns(seed: int) -> None:
     """Searched in longer runs than the law's own, and with other prompts."""
     job = outgrowing(seed)
