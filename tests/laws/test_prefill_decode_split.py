@@ -186,6 +186,23 @@ def test_the_analytic_model_knows_the_rate_of_every_split_where_contexts_fit() -
     assert errors[int(0.9 * len(errors))] <= 0.03, errors
 
 
+def test_where_a_full_pool_makes_no_more_of_more_the_cap_says_how_many_are_in_flight() -> None:
+    """And how old they are; any number of them is as fast."""
+    in_flight, ages = [], []
+    for agents in (agents for agents in JOBS.values() if not agents.cached):
+        job = agents.job()
+        for prefill in (2 * UNIT, 4 * UNIT):
+            at = split(job, prefill)
+            said = AnalyticModel(job.stations).predict(job.topology, job.workload, at)
+            did = EventModel(job.stations, batches=30, warm_up_batches=15).predict(job.topology, job.workload, at)
+            assert said.staleness is not None
+            assert did.staleness is not None
+            in_flight.append(abs(said.in_flight / did.in_flight - 1.0))
+            ages.append(abs(said.staleness.mean / did.staleness.mean - 1.0))
+    assert max(in_flight) <= 0.02, in_flight
+    assert max(ages) <= 0.05, ages
+
+
 def test_a_simulator_that_does_not_answer_in_time_moves_nothing() -> None:
     job = outgrowing(0)
     able = (Capability("prefill_decode_split", actuation_s=60.0, cost_s=5.0),)
