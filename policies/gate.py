@@ -13,7 +13,8 @@ This checks arithmetic, not reality: probation does that.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from policies.allocation import central
+from policies.allocation import quantile
+from policies.base import Interval
 from policies.control import Draw, GateVerdict
 from policies.objective import Objective, value, violations
 from policies.settings import merged, without
@@ -51,7 +52,8 @@ class Question:
 
 
 def confirm(question: Question, draws: Sequence[Draw], limits: GateLimits) -> GateVerdict:
-    """The verdict, with the gain's 80 % interval over the calibrated draws."""
+    """The verdict, with the gain's 80 % interval over the calibrated draws around its median: a mean may lie outside of
+    it, where a few of the drawn jobs lose all."""
     q = question
     settings = (q.now, merged(q.now, q.changes))
     tried = {name: [_tried(q, settings, d) for d in draws if d.structure == name] for name in _structures(draws)}
@@ -62,7 +64,7 @@ def confirm(question: Question, draws: Sequence[Draw], limits: GateLimits) -> Ga
     cost = question.cost_s / max(question.horizon_s, TINY)
     chance = _share_above(own, cost)
     others = {name: _share_above(found, cost) for name, found in gains.items()}
-    gain = central(own)
+    gain = Interval(*(quantile(own, share) for share in (0.1, 0.5, 0.9)))
     words = f"gain {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%}), cost {cost:.2%}, P(gain > cost) {chance:.0%}"
     doubters = [name for name, share in others.items() if share < limits.probability_min]
     if chance < limits.probability_min:
