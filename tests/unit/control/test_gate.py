@@ -105,3 +105,10 @@ def test_a_dearer_move_never_passes_where_a_cheaper_one_did_not(
     assert dear.probability is not None
     assert cheap.probability is not None
     assert dear.probability <= cheap.probability
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10.0), st.floats(0.1, 10.0)), min_size=30, max_size=40))
+def test_a_gain_lies_inside_its_own_interval(rates: list[tuple[float, float]]) -> None:
+    gain = asked([*(Draw(TwoRates(g, t), WORKLOAD) for g, t in rates), *LINEAR]).gain_frac
+    assert gain is not None
+    assert gain.low <= gain.mean <= gain.high

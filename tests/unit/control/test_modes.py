@@ -266,8 +266,28 @@ def test_the_models_open_the_gate_or_keep_it_shut(posterior: Posterior, opens: b
         told, drawn = begun[0].gain_frac, begun[0].verdict.gain_frac
         assert told is not None
         assert drawn is not None
-        assert told.mean == drawn.mean
+        assert told.low < told.mean < told.high
         assert told.low <= drawn.low <= drawn.high <= told.high
+
+
+@dataclass(frozen=True)
+class LosesSome(Posterior):
+    """Two of its thirty jobs cannot run the new setting at all."""
+
+    def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
+        *own, linear = super().draws(seen, count, seed)
+        return [*own[2:], *[Draw(TwoRates(5.6, 0.4), WORKLOAD)] * 2, linear]
+
+
+def test_the_gain_that_is_told_lies_inside_its_interval_though_a_few_drawn_jobs_lose_all() -> None:
+    job = Job(ControlMode.AUTO, modeller=LosesSome(), limits=Limits(auto_data_changing=("max_in_flight",)))
+    job.rules = replace(job.rules, gate=Rules(Static(), TOPOLOGY).gate)
+    job.until(Action.APPLY)
+    decided = job.heard.decisions[-1]
+    assert decided.verdict is not None
+    for told in (decided.gain_frac, decided.verdict.gain_frac):
+        assert told is not None
+        assert told.low < told.mean < told.high
 
 
 @dataclass(frozen=True)
