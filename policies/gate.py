@@ -3,7 +3,7 @@
 On each draw from the calibration's posterior both settings are predicted by the *same* model (paired: what the draws
 have in common cancels), and
 
-    win = value(then) / value(now) - 1  >  cost_s / horizon_s,   no hard bound broken that was not broken before.
+    win = value(then) / value(now) - 1  >  cost_s / horizon_s,   no hard bound broken, or broken further.
 
 P(win) >= 0.9 over at least 30 calibrated draws *and* on each structurally different model that was asked, one at least.
 This checks arithmetic, not reality: probation does that.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from policies.allocation import quantile
 from policies.base import Interval
 from policies.control import Draw, GateVerdict
-from policies.objective import Objective, value, violations
+from policies.objective import Objective, value, violations, worsened
 from policies.settings import merged, without
 from simulators.plant import Bounds, Setpoints, Topology
 from simulators.signals import TINY
@@ -84,19 +84,18 @@ def _structures(draws: Iterable[Draw]) -> list[str]:
 
 
 def _tried(q: Question, settings: tuple[Setpoints, Setpoints], draw: Draw) -> tuple[float, str]:
-    """(relative gain, "") of one draw from the first setting to the second; (LOST, why) where that cannot run or breaks
-    a bound that the first one kept."""
+    """(relative gain, "") of one draw from the first setting to the second; (LOST, why) where that cannot run, breaks a
+    bound that the first one kept, or breaks one further."""
     now, then = settings
     try:
         was = draw.model.predict(q.topology, draw.workload, without(now, q.missing))
         will = draw.model.predict(q.topology, draw.workload, without(then, q.missing))
     except ValueError as error:
         return LOST, str(error)
-    before = {v.constraint for v in violations(q.objective, q.bounds, now, was)}
-    after = {v.constraint for v in violations(q.objective, q.bounds, then, will)}
+    worse = worsened(violations(q.objective, q.bounds, now, was), violations(q.objective, q.bounds, then, will))
     worth = value(q.objective, was, now)
-    if after - before:
-        return LOST, f"{', '.join(sorted(after - before))} would be broken"
+    if worse:
+        return LOST, f"{', '.join(v.constraint for v in worse)} would be broken: {worse[0].reason}"
     if not worth > TINY:
         return LOST, "nothing useful is trained now"
     gain = value(q.objective, will, then) / worth - 1.0
