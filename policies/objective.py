@@ -62,6 +62,14 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """Of an age: what it goes with, and how uncertain it is."""
+
+    in_flight: float
+    error_frac: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Objective:
     staleness_discount_frac: float = 0.0
     """What one version of staleness takes from the worth of a rollout; 0: nothing inside the bound."""
@@ -93,7 +101,7 @@ def violations(
     """Every bound that a setting breaks, or may break for all that a model can tell; empty where none is."""
     found = _by_settings(bounds, settings)
     if prediction is not None:
-        found += [*_by_prediction(objective, bounds, settings, prediction), *_untold_bias(settings, prediction)]
+        found += _by_prediction(objective, bounds, settings, prediction)
     return tuple(found)
 
 
@@ -134,7 +142,10 @@ def _by_prediction(
     if prediction.stopped is not None:
         yield Violation(Constraint.STOPPED, f"the job would stop: {prediction.stopped}")
     else:
-        yield from _stale(objective, bounds, settings, prediction)
+        # Their age is as uncertain as the rate (Little's law).
+        in_flight = prediction.in_flight or settings.max_in_flight or 0.0
+        told = Told(in_flight, prediction.standard_error_frac or 0.0)
+        yield from stale(objective, bounds, settings, prediction.staleness, told)
     least = bounds.kept_over_attempted_min
     for constraint, what, ratio, error in (
         (Constraint.LENGTH_BIAS, "mean length", prediction.kept_length_ratio, prediction.kept_length_error or 0.0),
@@ -144,43 +155,34 @@ def _by_prediction(
         if ratio is not None and ratio + CHANCE * error < least:
             why = f"kept rollouts have {ratio:.0%} of the attempted {what}, under {least:.0%}"
             yield Violation(constraint, why, least - ratio, error)
+    if prediction.kept_length_ratio is None:
+        yield from untold_bias(bounds, settings)
 
 
-def _stale(objective: Objective, bounds: Bounds, settings: Setpoints, prediction: Prediction) -> Iterable[Violation]:
-    known, limit = prediction.staleness, bounds.staleness_max
+def stale(
+    objective: Objective, bounds: Bounds, settings: Setpoints, staleness: Staleness | None, told: Told
+) -> Iterable[Violation]:
+    """An age beyond its bound. One that nobody can tell may be, the more so the more is in flight, where the framework
+    does not keep the bound itself."""
+    limit, kept, age = bounds.staleness_max, settings.staleness_bound, _bounded(objective, staleness)
     if limit is None:
         return
-    age = _bounded(objective, known)
-    if age is None and known is not None and known.mean > limit:
-        age = known.mean  # the worst is no better
-    if age is None:
-        yield from untold_staleness(bounds, settings, prediction.in_flight or settings.max_in_flight or 0.0)
-    elif age > limit:
+    if age is None and staleness is not None and staleness.mean > limit:
+        age = staleness.mean  # the worst is no better
+    if age is not None and age > limit:
         why = f"{objective.staleness} staleness {age:.2f} exceeds {limit:g} versions"
-        # As many rollouts in flight as the limit lets: their age is as uncertain as the rate (Little's law).
-        yield Violation(Constraint.STALENESS, why, age - limit, age * (prediction.standard_error_frac or 0.0))
+        yield Violation(Constraint.STALENESS, why, age - limit, age * told.error_frac)
+    elif age is None and (kept is None or kept > limit):
+        why = f"staleness may be at most {limit:g} versions, and nobody can tell what it is"
+        yield Violation(Constraint.STALENESS, why, told.in_flight, told=False)
 
 
-def untold_staleness(bounds: Bounds, settings: Setpoints, amount: float) -> Iterable[Violation]:
-    """Of an age that neither model nor metric tells, where the framework does not keep the bound itself: the more is in
-    flight, the older it can be."""
-    limit, kept = bounds.staleness_max, settings.staleness_bound
-    if limit is None or (kept is not None and kept <= limit):
-        return
-    why = f"staleness may be at most {limit:g} versions, and nobody can tell what it will be"
-    yield Violation(Constraint.STALENESS, why, amount, told=False)
-
-
-def untold_bias(settings: Setpoints) -> Iterable[Violation]:
-    """Who starts more than is kept has to know what is kept."""
+def untold_bias(bounds: Bounds, settings: Setpoints) -> Iterable[Violation]:
+    """Who starts more than is kept has to know what is kept, unless any bias will do."""
     surplus = (settings.oversampling_ratio or 1.0) - 1.0
-    if surplus > 0.0:
+    if surplus > 0.0 and bounds.kept_over_attempted_min > 0.0:
         why = "how much shorter than the attempted rollouts the kept ones are cannot be told"
         yield Violation(Constraint.LENGTH_BIAS, why, surplus, told=False)
-
-
-def _untold_bias(settings: Setpoints, prediction: Prediction) -> Iterable[Violation]:
-    return () if prediction.kept_length_ratio is not None else untold_bias(settings)
 
 
 def _bounded(objective: Objective, staleness: Staleness | None) -> float | None:
