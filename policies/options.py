@@ -11,7 +11,7 @@ from math import ceil, exp, inf, isfinite, log
 from statistics import fmean
 
 from policies.control import View, split_to
-from policies.objective import Constraint, value, violations
+from policies.objective import Violation, value, violations, worsened
 from policies.outlook import Outlook, at
 from policies.settings import SPLIT, gpus, merged, with_in_flight
 from policies.stages import first_most, way
@@ -52,7 +52,7 @@ class Option:
     """Gain of the furthest first step on the way (policies/stages.py): too small a one can never be proved."""
 
 
-def asked(view: View, changes: Setpoints) -> tuple[float, frozenset[Constraint]] | None:
+def asked(view: View, changes: Setpoints) -> tuple[float, tuple[Violation, ...]] | None:
     """(the objective there, the hard bounds that it breaks); None where the model cannot run it."""
     then = merged(view.in_force, changes)
     try:
@@ -61,17 +61,17 @@ def asked(view: View, changes: Setpoints) -> tuple[float, frozenset[Constraint]]
         return None
     if prediction is None:
         return None
-    broken = frozenset(v.constraint for v in violations(view.objective, view.bounds, then, prediction))
+    broken = violations(view.objective, view.bounds, then, prediction)
     worth = value(view.objective, prediction, then)
     return (worth, broken) if isfinite(worth) and worth > TINY else None
 
 
-def keeping(view: View, allowed: frozenset[Constraint]) -> Ask:
-    """What a change is worth; None where it cannot run, or breaks a bound that the setting in force keeps."""
+def keeping(view: View, broken: tuple[Violation, ...]) -> Ask:
+    """What a change is worth; None where it cannot run, breaks a bound, or breaks one further that is `broken` now."""
 
     def ask(changes: Setpoints) -> float | None:
         found = asked(view, changes)
-        return None if found is None or found[1] - allowed else found[0]
+        return None if found is None or worsened(broken, found[1]) else found[0]
 
     return ask
 
