@@ -26,6 +26,7 @@ from policies.control import (
 from policies.gate import Question, confirm
 from policies.guardrails.case import Case, cost_s
 from policies.guardrails.chain import guarded
+from policies.looks import stood_s
 from policies.noticing import noticed
 from policies.readings import ROWS_MIN, blank_reason, settling_s
 from policies.rules import Rules
@@ -104,7 +105,7 @@ def _bare_view(rules: Rules, state: State, seen: Observation) -> View:
         capabilities=rules.capabilities,
         locked=_locked_knobs(rules, state),
         refused=None if state.wanted is None else state.wanted.refused,
-        horizon_s=max(0.0, min(rules.horizon_s, rules.ends_s - seen.time_s)),
+        horizon_s=max(0.0, min(max(rules.horizon_s, stood_s(seen.time_s, state.memory)), rules.ends_s - seen.time_s)),
         memory=state.memory,
     )
 

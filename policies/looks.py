@@ -42,3 +42,9 @@ def widened(view: View, memory: Memory) -> float:
     if MOVING_S in memory or not isinstance(still, float) or step_s <= TINY:
         return 1.0
     return sqrt(1.0 + log(max(1.0, (view.now_s - still) / step_s / ROWS)))
+
+
+def stood_s(now_s: float, memory: Memory) -> float:
+    """For how long the ratio has stood still; 0 while it moves, and where that is not remembered."""
+    still = memory.get(STILL_S)
+    return 0.0 if MOVING_S in memory or not isinstance(still, float) else max(0.0, now_s - still)

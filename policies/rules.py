@@ -37,7 +37,8 @@ class Rules:
     ends_s: float = inf
     """When the run ends."""
     horizon_s: float = DRIFT_S
-    """The half-life of the job's drift: a gain is not counted for longer."""
+    """The half-life of the job's drift: a gain is not counted for longer, but where the job has stood still for longer.
+    What has lasted for a time is likely to last as long again (Gott 1993)."""
     foreign: Foreign = Foreign.ADOPT
     approval_s: float = APPROVAL_S
     """A question to a person expires after this."""

@@ -7,9 +7,14 @@ from random import Random
 import pytest
 
 from policies.control import Memory, View
+from policies.controller import view_of
 from policies.fitted import ROWS
-from policies.looks import STILL_S, looked, widened
+from policies.laws.static import Static
+from policies.looks import MOVING_S, STILL_S, looked, widened
 from policies.outlook import to_come
+from policies.rules import DRIFT_S, Rules
+from policies.state import State
+from simulators.plant import Inventory, Observation
 from simulators.snapshot import Row, Signal, Snapshot
 from tests.plants import START, TOPOLOGY
 
@@ -81,3 +86,20 @@ def test_a_view_of_few_steps_begins_a_new_count() -> None:
 def test_a_job_without_a_step_time_is_looked_at_once() -> None:
     view = view_at(0.0, [], {})
     assert widened(replace(view, snapshot=Snapshot({})), {STILL_S: 0.0}) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("memory", "ends_s", "horizon_s"),
+    [
+        ({}, 2e5, DRIFT_S),
+        ({STILL_S: 9e4}, 2e5, DRIFT_S),
+        ({STILL_S: 5e4}, 2e5, 5e4),
+        ({STILL_S: 5e4}, 1.2e5, 2e4),
+        ({STILL_S: 5e4, MOVING_S: 9.9e4}, 2e5, DRIFT_S),
+    ],
+)
+def test_a_gain_counts_for_as_long_again_as_the_job_has_stood_still(
+    memory: Memory, ends_s: float, horizon_s: float
+) -> None:
+    rules, seen = Rules(Static(), TOPOLOGY, ends_s=ends_s), Observation(1e5, Snapshot({}), START, Inventory())
+    assert view_of(rules, State(memory=memory), seen).horizon_s == horizon_s
