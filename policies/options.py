@@ -150,10 +150,13 @@ def splits(view: View, ask: Ask, now: float, drift: Outlook) -> tuple[Option, ..
 
     best = max(worths, key=lambda t: (later_of(t), -abs(t - start)))
     side = sorted((t for t in worths if (t - start) * (best - start) > 0), key=lambda t: abs(t - start))
+    if not side:
+        return ()
+    passed = way(sizes, start, side[-1])
+    reach = passed[first_most(passed, start, total) - 1]
 
     def first(then: int) -> float:
-        passed = way(sizes, start, then)
-        return later_of(passed[first_most(passed, start, total) - 1]) / later_of(start) - 1.0
+        return later_of(min(reach, then, key=lambda t: abs(t - start))) / later_of(start) - 1.0
 
     return tuple(Option(split_to(view, t), worths[t], points, first(t)) for t in side)
 
