@@ -32,8 +32,8 @@ NEAR_FRAC, NEAR_MOST = 0.8, 6
 """Of the best by a model that is some percent off: so near to it, and so many at most, a setting is simulated."""
 FINEST = 256
 """Parts of a lattice below which no climb looks: of thousands of places neighbours are worth the same."""
-LOOKED_OVER = 8
-"""Parts of a lattice at whose ends it is looked at before it is climbed."""
+LOOKED_OVER = 9
+"""Parts of a lattice in whose middles it is looked at before it is climbed: at an end one pool has next to nothing."""
 
 
 Ask = Callable[[Setpoints], float | None]
@@ -172,7 +172,8 @@ def _prefills(view: View, ask: Ask, now: float) -> Option | None:
         return Setpoints(gpus_prefill=prefill, gpus_decode=pool - prefill)
 
     hills = _outgrown(view, wish(start))
-    looks = {place * (len(sizes) - 1) // LOOKED_OVER for place in range(LOOKED_OVER + 1)} if hills else set()
+    parts = min(LOOKED_OVER, len(sizes)) if hills else 0
+    looks = {(2 * part + 1) * len(sizes) // (2 * parts) for part in range(parts)}
     worths = _climbed(sizes, start, lambda p: now if p == start else ask(wish(p)), sorted(looks))
     if hills and view.simulator is not None:
         apart = {start, max(worths, key=lambda p: worths[p]), *(sizes[place] for place in looks)}
