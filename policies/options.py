@@ -32,8 +32,8 @@ NEAR_FRAC, NEAR_LEAST, NEAR_MOST = 0.8, 3, 6
 """By a model that is some percent off: so near to the best a setting is simulated, so many at least and at most."""
 FINEST = 256
 """Parts of a lattice below which no climb looks: of thousands of places neighbours are worth the same."""
-LOOKED_OVER = 8
-"""Parts of a lattice at whose ends it is looked at before it is climbed."""
+LOOKED_OVER = 9
+"""Parts of a lattice in whose middles it is looked at before it is climbed: at an end one pool has next to nothing."""
 
 
 Ask = Callable[[Setpoints], float | None]
@@ -150,10 +150,13 @@ def splits(view: View, ask: Ask, now: float, drift: Outlook) -> tuple[Option, ..
 
     best = max(worths, key=lambda t: (later_of(t), -abs(t - start)))
     side = sorted((t for t in worths if (t - start) * (best - start) > 0), key=lambda t: abs(t - start))
+    if not side:
+        return ()
+    passed = way(sizes, start, side[-1])
+    reach = passed[first_most(passed, start, total) - 1]
 
     def first(then: int) -> float:
-        passed = way(sizes, start, then)
-        return later_of(passed[first_most(passed, start, total) - 1]) / later_of(start) - 1.0
+        return later_of(min(reach, then, key=lambda t: abs(t - start))) / later_of(start) - 1.0
 
     return tuple(Option(split_to(view, t), worths[t], points, first(t)) for t in side)
 
@@ -174,7 +177,8 @@ def _prefills(view: View, ask: Ask, now: float) -> Option | None:
     worths = _climbed(sizes, start, worth)
     spot = sizes.index(_best(worths))
     if _outgrown(view, (wish(place) for place in (start, *sizes[max(0, spot - 1) : spot + 2]))):
-        looks = {sizes[place * (len(sizes) - 1) // LOOKED_OVER] for place in range(LOOKED_OVER + 1)}
+        parts = min(LOOKED_OVER, len(sizes))
+        looks = {sizes[(2 * part + 1) * len(sizes) // (2 * parts)] for part in range(parts)}
         worths = _climbed(sizes, start, lambda p: worths.get(p) or worth(p), sorted(map(sizes.index, looks)))
         apart = {start, _best(worths), *looks}
         worths = _simulated(view, {p: worths[p] for p in worths if p in apart}, start, wish)

@@ -53,6 +53,8 @@ from simulators.stations import Order, Plug
 
 CLOSE = 1e-4
 """Logarithm of the period that is sought over the one that is tried, when it is found."""
+ROUGH = 1e-2
+"""The same where shapes are taken anew there: they change by a twentieth of that at most."""
 BINDS = 1.0001
 """So many times the shortest period is a longer one."""
 TURNS, STRIDE = 16, 1.5
@@ -189,9 +191,10 @@ class _Cap:
         return max((queued_s + last) * drains, train * batches + left_s * drains)
 
     def start(self) -> tuple[float, float]:
-        """(place of a period, scale) near the solution: the engines with all that may be started."""
-        started = self.release.limit_groups * self.case.layout.members
-        made = generate(self.case, min(self.most, started), Stops())
+        """(place of a period, scale) near the solution: the engines with all that may be started, or be in flight."""
+        started, made = self.release.limit_groups * self.case.layout.members, self.supply.made
+        if started < made.in_flight:
+            made = generate(self.case, started, Stops())
         scale = made.rollout_s / self.supply.made.rollout_s
         guess = first_guess_s(self.groups.slot, self.release.faster(scale))
         return self.place(max(self.shortest_s(made) / scale, guess)), scale
@@ -203,7 +206,7 @@ class _Cap:
     def units_s(self, at: float) -> float:
         return math.exp(at) * self.supply.made.rollout_s
 
-    def solve(self, start: tuple[float, float]) -> _Look:
+    def solve(self, start: tuple[float, float], close: float = CLOSE) -> _Look:
         """Where the longest of the periods that hold it up is the period itself.
 
         Lengths that are cut at a cap make the cap's jump: its ends are then closed in on.
@@ -212,11 +215,11 @@ class _Cap:
         for _ in range(TURNS):
             look = self.look(at, scale)
             gap, moved = max(look.gaps), abs(look.scale / scale - 1.0)
-            if abs(gap) < CLOSE and moved < CLOSE:
+            if abs(gap) < close and moved < close:
                 break
             if moved < SURE * abs(gap):
                 low, high = (max(low, at), high) if gap > 0.0 else (low, min(high, at))
-            if high - low < CLOSE:
+            if high - low < close:
                 break
             at, scale = _next(look, before)
             if before is None:  # as if they were faster than they can be, engines that abort would stand still
@@ -282,9 +285,10 @@ def capped(case: Case, train: float, sides: tuple[float, float], full: Supply) -
         full = supply_of(case, generate(case, most, stops))
     rates = (full.started_per_s / case.attempts, most, sides[0] * steps, sides[1] * steps)
     cap = _Cap(case, release, full, _groups(case, full, full.kept.endings), *rates)
-    look = cap.solve(cap.start())
+    again = not case.rollout.scales(case.fixed_s)
+    look = cap.solve(cap.start(), ROUGH if again else CLOSE)
     supply, waiting = supply_of(case, look.made, look.period_s / steps), cap.waiting(look)
-    if not case.rollout.scales(case.fixed_s):
+    if again:
         cap = _Cap(case, release, supply, _groups(case, supply, supply.kept.endings), *rates)
         look = cap.solve((cap.place(look.period_s), 1.0))
         supply, waiting = supply_of(case, look.made, look.period_s / steps), cap.waiting(look)

@@ -22,7 +22,7 @@ LEAST_RUNNING = 0.02
 """However often weights come, engines run this share of the time: below it the formulas mean nothing."""
 CYCLES, CYCLE_STEPS = 3, 12
 """Of stopping and going, until the state repeats; steps in each of the two phases."""
-REPEATS = 1e-10
+REPEATS = 1e-8
 NEGLIGIBLE = 1e-18
 """Of the chance of a likely number at the engine."""
 

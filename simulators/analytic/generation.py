@@ -16,7 +16,7 @@ from simulators.stations import Engine, StepTime
 LOOKS = 24
 """At a falling line, until it is met."""
 NEARLY = 10.0
-"""1 / (1 - share of what a pool lets through): a first guess, and the step where none is known to be too much."""
+"""Times so much, where nothing is known to be too much."""
 CLOSE = 5e-6
 """Of the whole range: so near to its own argument a falling line is met."""
 HIT_CLOSE = 0.02
@@ -152,26 +152,36 @@ def _met(falling: Callable[[float], float], high: float, close: float) -> float:
 
 
 def _queued(through: Callable[[float], float], ends: tuple[float, float], guess: float) -> float:
-    """x = through(x) of those that queue in front of a pool: by secants of 1 / through(x) - 1 / x over v, with
-    x = most (1 - 1/v). The wait is a straight line of v where the pool is nearly full, and by Little's law 1 / through
-    is one of the wait.
+    """x = through(x) of those that queue in front of a pool that lets `most` through: with u = x / (most - x)
 
-    `ends`: the most that the pool lets through, and what comes through where nobody waits.
+        1/u = most / through - 1 = c + w u        (met where w u^2 + c u = 1)
+
+    The wait is a straight line of u where the pool is nearly full, and by Little's law 1 / through is one of the wait:
+    by secants of it, from u = 0, where nobody waits.
+
+    `ends`: the most that the pool lets through, and what comes through where nobody waits; `guess`: of w.
     """
-    (most, unhindered), low, high, v = ends, 1.0, math.inf, max(NEARLY, guess)
-    before, gap_before = 1.0, 1.0 / unhindered - 1.0 / most
+    (most, unhindered), low, high = ends, 0.0, math.inf
+    before, was = 0.0, most / unhindered - 1.0
+    u = 1.0 / was if was > 0.0 else _root(guess, was)
     for _ in range(LOOKS):
-        x = most * (1.0 - 1.0 / v)
+        x = most * u / (1.0 + u)
         found = through(x)
-        if abs(found - x) < CLOSE * most:
+        if abs(found - x) < CLOSE * min(ends):
             break
-        gap = 1.0 / found - 1.0 / x
-        low, high = (low, v) if gap > 0.0 else (v, high)
-        before, v = v, v - gap * (v - before) / (gap - gap_before) if gap != gap_before else math.inf
-        gap_before = gap
-        if not low < v < high:
-            v = math.sqrt(low * high) if high < math.inf else NEARLY * low
+        short = most / found - 1.0
+        low, high = (u, high) if found > x else (low, u)
+        rise = (short - was) / (u - before)
+        before, was, u = u, short, _root(max(0.0, rise), short - rise * u)
+        if not low < u < high:
+            u = math.sqrt(low * high) if high < math.inf else NEARLY * low
     return x
+
+
+def _root(w: float, c: float) -> float:
+    """u > 0 with w u^2 + c u = 1."""
+    root = math.sqrt(c * c + 4.0 * w)
+    return 2.0 / (c + root) if c > 0.0 else (root - c) / (2.0 * w) if w > 0.0 else math.inf
 
 
 def _cached(case: Case, in_flight: float, stops: Stops) -> Generation:
@@ -237,13 +247,9 @@ def _generate(case: Case, in_flight: float, stops: Stops, hits: float) -> Genera
     def through(turns: float) -> float:
         return sum(count * f.turns_per_s for _, count, f in behind(turns)[1])
 
-    unhindered = through(0.0)
-    most = min(unhindered, engines / max(1e-12, tokens * pool.prefill_s_per_token))
-    turns = through(most)
-    if turns < (1.0 - CLOSE) * unhindered:
-        waiting = in_flight * (1.0 - most / unhindered)  # by Little's law, where the pool is full
-        turns = _queued(through, (most, unhindered), 2.0 * waiting)
-    extra, flows = behind(turns)
+    most = engines / max(1e-12, tokens * pool.prefill_s_per_token)
+    # half of M/M/c's wait: where all of it is spent in front of a full pool, u / 2 rollouts are there
+    extra, flows = behind(_queued(through, (most, through(0.0)), 0.5 / in_flight))
     return _together(case, demand, flows, (in_flight, hits, extra, stops))
 
 
