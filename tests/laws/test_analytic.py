@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simulators.analytic import AnalyticModel
@@ -101,6 +101,7 @@ def test_nothing_gets_faster_when_a_station_slows_down(
 
 
 @given(SEEDS)
+@example(7365)  # its buffer was refilled at the pace of rollouts that nobody gives up: 3.41/s with one more, not 3.64
 @settings(max_examples=100, deadline=None)
 def test_one_engine_more_never_hurts(seed: int) -> None:
     job = configuration(seed)
