@@ -13,7 +13,7 @@ from statistics import fmean
 from policies.control import View, split_to
 from policies.objective import Constraint, value, violations
 from policies.outlook import Outlook, at
-from policies.settings import SPLIT, gpus, merged, with_in_flight
+from policies.settings import SPLIT, engines_of, gpus, merged, with_in_flight
 from policies.stages import first_most, way
 from simulators.analytic.weak import OUTGROWN
 from simulators.legality import legal_sizes
@@ -86,6 +86,8 @@ def named(changes: Setpoints) -> str:
         parts.append(f"oversampling {changes.oversampling_ratio:g}")
     if changes.max_in_flight is not None and changes.gpus_trainer is None:
         parts.append(f"{changes.max_in_flight} in flight")
+    elif changes.max_in_flight_per_engine is not None:
+        parts.append(f"{changes.max_in_flight_per_engine} in flight an engine")
     return ", ".join(parts)
 
 
@@ -260,9 +262,7 @@ def _flights(view: View, ask: Ask, now: float) -> Option | None:
     start, most = view.in_force.max_in_flight, view.bounds.max_in_flight_max
     if view.capability("max_in_flight") is None or not start:
         return None
-    steps = range(-FLIGHT_STEPS, FLIGHT_STEPS + 1)
-    sizes = sorted({max(1, round(start * FLIGHT_STEP**k)) for k in steps} | {start})
-    sizes = [n for n in sizes if most is None or n <= max(most, start)]
+    sizes = [n for n in flight_sizes(start) if most is None or n <= max(most, start)]
 
     def wish(total: int) -> Setpoints:
         return with_in_flight(view.in_force, view.topology, total)
@@ -272,5 +272,26 @@ def _flights(view: View, ask: Ask, now: float) -> Option | None:
     return None if least == start else Option(wish(least), worths[least])
 
 
-CLIMBS = (_prefills, _ratios, _flights, _started)
+def _engine_flights(view: View, ask: Ask, now: float) -> Option | None:
+    """Each engine's own limit: where a job states no other, and where it binds below that of all."""
+    start, total = view.in_force.max_in_flight_per_engine, view.in_force.max_in_flight
+    engines, most = engines_of(view.in_force, view.topology), view.bounds.max_in_flight_max
+    if view.capability("max_in_flight") is None or not start or not engines:
+        return None
+    if total is not None and start * engines >= total:
+        return None  # the limit of all binds first, and takes this one along
+    free = most is None or total is not None
+    sizes = [n for n in flight_sizes(start) if free or n <= start or n * engines <= (most or 0)]
+    worths = _climbed(sizes, start, lambda n: now if n == start else ask(Setpoints(max_in_flight_per_engine=n)))
+    least = _nearest_best(worths, start)
+    return None if least == start else Option(Setpoints(max_in_flight_per_engine=least), worths[least])
+
+
+def flight_sizes(start: int) -> list[int]:
+    """Limits that one change may go to, this one among them."""
+    steps = range(-FLIGHT_STEPS, FLIGHT_STEPS + 1)
+    return sorted({max(1, round(start * FLIGHT_STEP**k)) for k in steps} | {start})
+
+
+CLIMBS = (_prefills, _ratios, _flights, _engine_flights, _started)
 """Of the knobs beside the split, each by itself, and of two that go together."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from policies.control import Capability, Hold, Proposal, View
+from policies.guardrails.case import cost_s
 from policies.laws.predictive import Predictive
 from policies.options import FLAT, next_ratios
 from policies.settings import ACTED, knobs_of, merged, with_in_flight
@@ -114,6 +115,28 @@ def test_a_limit_of_each_engine_goes_up_with_the_limit_of_all() -> None:
     assert (then.max_in_flight_per_engine or 0) * engines >= then.max_in_flight
 
 
+@pytest.mark.parametrize("total", [None, 2000])
+def test_a_limit_of_each_engine_goes_up_alone_where_it_alone_binds(total: int | None) -> None:
+    """Engines that are limited one by one, as a server's own limit does it, and no total or one that is far off."""
+    view = view_of(job_of("steady-noise-24h", max_in_flight=total, max_in_flight_per_engine=12), "max_in_flight")
+    answer = Predictive().decide(view)
+    assert isinstance(answer, Proposal)
+    each = answer.changes.max_in_flight_per_engine or 0
+    assert answer.changes == Setpoints(max_in_flight_per_engine=each)
+    assert useful(view, merged(view.in_force, answer.changes)) > 1.2 * useful(view, view.in_force)
+    if total is None:
+        bound = Predictive().decide(replace(view, bounds=Bounds(max_in_flight_max=24 * (each - 1))))
+        assert isinstance(bound, Proposal)
+        assert 12 < (bound.changes.max_in_flight_per_engine or 0) < each
+
+
+def test_what_a_wider_limit_of_each_engine_takes_into_stock_is_paid_for() -> None:
+    view = view_of(job_of("steady-noise-24h", max_in_flight=None, max_in_flight_per_engine=12), "max_in_flight")
+    of_all = view_of(job_of("steady-noise-24h", max_in_flight=24 * 12), "max_in_flight")
+    assert cost_s(view, Setpoints(max_in_flight_per_engine=16)) > 0.0
+    assert cost_s(view, Setpoints(max_in_flight_per_engine=16)) == cost_s(of_all, Setpoints(max_in_flight=24 * 16))
+
+
 @pytest.mark.parametrize(
     ("now", "near"), [(None, [1.125]), (1.075, [1.0, 1.2]), (2.0, [1.875]), (2.5, [2.375]), (1.25, [1.125, 1.375])]
 )
@@ -211,6 +234,7 @@ def test_a_knob_that_is_only_advised_is_still_spoken_of() -> None:
         (Setpoints(gpus_generator=24, gpus_prefill=8, gpus_decode=16, max_in_flight_per_engine=16), 40, 20),
         (Setpoints(max_in_flight=32, max_in_flight_per_engine=16), 40, None),
         (Setpoints(engines=2, max_in_flight=32), 40, None),
+        (Setpoints(engines=2, max_in_flight=32, max_in_flight_per_engine=8), 40, None),
     ],
 )
 def test_what_lets_more_be_in_flight(now: Setpoints, total: int, each: int | None) -> None:
