@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from policies.control import Capability, Hold, Proposal, View
-from policies.guardrails.case import cost_s
 from policies.laws.predictive import Predictive
 from policies.options import FLAT, next_ratios
 from policies.settings import ACTED, knobs_of, merged, with_in_flight
@@ -128,13 +127,6 @@ def test_a_limit_of_each_engine_goes_up_alone_where_it_alone_binds(total: int | 
         bound = Predictive().decide(replace(view, bounds=Bounds(max_in_flight_max=24 * (each - 1))))
         assert isinstance(bound, Proposal)
         assert 12 < (bound.changes.max_in_flight_per_engine or 0) < each
-
-
-def test_what_a_wider_limit_of_each_engine_takes_into_stock_is_paid_for() -> None:
-    view = view_of(job_of("steady-noise-24h", max_in_flight=None, max_in_flight_per_engine=12), "max_in_flight")
-    of_all = view_of(job_of("steady-noise-24h", max_in_flight=24 * 12), "max_in_flight")
-    assert cost_s(view, Setpoints(max_in_flight_per_engine=16)) > 0.0
-    assert cost_s(view, Setpoints(max_in_flight_per_engine=16)) == cost_s(of_all, Setpoints(max_in_flight=24 * 16))
 
 
 @pytest.mark.parametrize(
