@@ -28,6 +28,11 @@ NAMES = tuple(f.name for f in fields(Setpoints))
 _read = attrgetter(*NAMES)
 
 
+def is_self_tuned(knob: str, topology: Topology) -> bool:
+    """True where the framework's own controller moves it, or a part of it: one owner for each knob."""
+    return not set(ACTED.get(knob, (knob,))).isdisjoint(topology.self_tuned)
+
+
 def values(settings: Setpoints) -> dict[str, Any]:
     """Field by field what is said."""
     return {name: value for name, value in zip(NAMES, _read(settings), strict=True) if value is not None}
