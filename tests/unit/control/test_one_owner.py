@@ -36,6 +36,17 @@ def test_a_split_goes_without_the_limit_that_the_framework_moves() -> None:
         assert not refusals(Site(LIMITED, START), START, order, (SPLIT, "max_in_flight"))
 
 
+def test_a_limit_that_the_framework_moves_at_every_look_is_no_foreign_hand() -> None:
+    """It was: each move of it broke off what was under way, and what was measured before no longer counted."""
+    for topology, events in ((TOPOLOGY, True), (LIMITED, False)):
+        job = Job(ControlMode.OBSERVE, topology=topology)
+        for i in range(40):
+            job.plant.setpoints = replace(job.plant.setpoints, max_in_flight=1500 + i % 7)
+            job.tick()
+        assert any("without us" in note for d in job.heard.decisions for note in d.notes) is events
+        assert (job.state.moved_s is not None) is events
+
+
 def test_a_split_of_which_the_framework_moves_one_side_is_not_ours() -> None:
     job = Job(ControlMode.AUTO, topology=replace(TOPOLOGY, self_tuned=("gpus_generator",)))
     held = [job.tick() for _ in range(60)]
