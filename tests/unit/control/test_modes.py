@@ -14,7 +14,6 @@ from policies.control import (
     ControlMode,
     Decision,
     Draw,
-    Hold,
     HoldCode,
     Proposal,
     View,
@@ -120,28 +119,6 @@ def test_a_question_expires() -> None:
     late = job.tick(Command(CommandKind.APPROVE, decision_id=question.decision_id))
     assert late.action is not Action.APPLY
     assert "nothing waits for an approval" in late.notes[0]
-
-
-@dataclass(frozen=True)
-class Wavering:
-    """Wants something else until its second, and holds from then on."""
-
-    until_s: float
-
-    def decide(self, view: View) -> Proposal | Hold:
-        if view.now_s >= self.until_s:
-            return Hold("not so sure any more")
-        return Proposal(split_to(view, 56), "the trainer waits", Interval(0.05, 0.1, 0.15))
-
-
-def test_what_a_person_approves_need_not_be_wanted_again_tick_after_tick() -> None:
-    """Patience is for a law that may waver; a yes is one."""
-    job = Job(ControlMode.APPROVE, policy=Wavering(1e9))
-    question = job.until(Action.ASK)
-    job.rules = replace(job.rules, policy=Wavering(0.0))
-    assert job.tick().reason == "not so sure any more"
-    begun = job.tick(Command(CommandKind.APPROVE, decision_id=question.decision_id))
-    assert (begun.action, begun.code) == (Action.APPLY, None)
 
 
 def test_an_approval_does_not_overrule_the_guardrails() -> None:
