@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from policies.control import View, split_to
-from policies.objective import violations
+from policies.objective import violations, worsened
 from policies.options import CLIMBS, FLIGHT_STEP, asked, keeping, next_ratios, splits
 from policies.outlook import Outlook
 from policies.settings import SPLIT, gpus, knobs_of, merged, with_in_flight
@@ -45,12 +45,12 @@ def _weighed(view: View, changes: Setpoints, now: float) -> Alternative:
         was, will = view.predicted(view.in_force), view.predicted(then)
     except ValueError as error:
         return Alternative(changes, None, f"the model cannot run it: {error}")
-    kept = {v.constraint for v in violations(view.objective, view.bounds, view.in_force, was)}
-    new = [v for v in violations(view.objective, view.bounds, then, will) if v.constraint not in kept]
+    before = violations(view.objective, view.bounds, view.in_force, was)
+    worse = worsened(before, violations(view.objective, view.bounds, then, will))
     there = asked(view, changes)
     gain = None if there is None else there[0] / now - 1.0
-    if new:
-        return Alternative(changes, gain, new[0].reason)
+    if worse:
+        return Alternative(changes, gain, worse[0].reason)
     if gain is None:
         return Alternative(changes, None, "nothing useful would be trained")
     locked = view.locked.intersection(knobs_of(changes))

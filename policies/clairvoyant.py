@@ -19,7 +19,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from policies.objective import Constraint, Objective, violations
+from policies.objective import Violation, objective_of, violations, worsened
 from policies.reachable import Reach, climbed, in_one_change
 from policies.settings import GPUS_OF, values
 from simulators.analytic import AnalyticModel
@@ -163,13 +163,13 @@ def _by_clock(scenario: Scenario) -> bool:
 
 
 def _useful_rate(scenario: Scenario, job: Job, start: Job) -> float:
-    """0 where the setting cannot run, or breaks a bound that the starting one keeps in the same world."""
+    """0 where the setting cannot run, or breaks a bound further than the starting one in the same world."""
     prediction = _predicted(job)
     if prediction is None:
         return 0.0
     broken = _broken(scenario, job, prediction)
-    allowed = _broken(scenario, start, _predicted(start)) if broken else frozenset()
-    return 0.0 if broken - allowed else prediction.useful_rollouts_per_s
+    before = _broken(scenario, start, _predicted(start)) if broken else ()
+    return 0.0 if worsened(before, broken) else prediction.useful_rollouts_per_s
 
 
 def _predicted(job: Job) -> Prediction | None:
@@ -179,8 +179,8 @@ def _predicted(job: Job) -> Prediction | None:
         return None
 
 
-def _broken(scenario: Scenario, job: Job, prediction: Prediction | None) -> frozenset[Constraint]:
-    return frozenset(v.constraint for v in violations(Objective(), scenario.bounds, job.setpoints, prediction))
+def _broken(scenario: Scenario, job: Job, prediction: Prediction | None) -> tuple[Violation, ...]:
+    return violations(objective_of(job.stations.admission), scenario.bounds, job.setpoints, prediction)
 
 
 def corrected(rates: Rates, progress: Progress, measured: Mapping[Setpoints, Sequence[float]]) -> Rates:

@@ -227,17 +227,17 @@ def question_of(view: View, changes: Setpoints) -> Question:
 def _gain(answer: Proposal, case: Case, verdict: GateVerdict | None) -> Interval | None:
     """What the move as narrowed is predicted to gain: a judgement must not ask of one step what three were to bring.
 
-    The mean is that of the draws. Law and draws doubt different things, and each has an 80 % interval: its ends are the
-    means of theirs (quantile averaging: Lichtendahl, Grushka-Cockayne and Winkler 2013). One that held both would be
+    Law and draws doubt different things, and each has a middle and an 80 % interval: middle and ends are the means of
+    theirs (quantile averaging: Lichtendahl, Grushka-Cockayne and Winkler 2013). An interval that held both would be
     wider than either, and hold more than 80 %.
+    # law +8 % (+4..+12), draws +10 % (+8..+11) -> +9 % (+6..+11.5)
     """
     whole, share = answer.gain_frac, case.step_frac
     law = None if whole is None else Interval(whole.low * share, whole.mean * share, whole.high * share)
     drawn = None if verdict is None else verdict.gain_frac
     if law is None or drawn is None:
         return drawn or law
-    low, high = (law.low + drawn.low) / 2.0, (law.high + drawn.high) / 2.0
-    return Interval(min(low, drawn.mean), drawn.mean, max(high, drawn.mean))
+    return Interval((law.low + drawn.low) / 2.0, (law.mean + drawn.mean) / 2.0, (law.high + drawn.high) / 2.0)
 
 
 def _open_question(state: State, now_s: float) -> Asked | None:

@@ -3,7 +3,7 @@
 On each draw from the calibration's posterior both settings are predicted by the *same* model (paired: what the draws
 have in common cancels), and
 
-    win = value(then) / value(now) - 1  >  cost_s / horizon_s,   no hard bound broken that was not broken before.
+    win = value(then) / value(now) - 1  >  cost_s / horizon_s,   no hard bound broken, or broken further.
 
 P(win) >= 0.9 over at least 30 calibrated draws *and* on each structurally different model that was asked, one at least.
 This checks arithmetic, not reality: probation does that.
@@ -13,9 +13,10 @@ This checks arithmetic, not reality: probation does that.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from policies.allocation import central
+from policies.allocation import quantile
+from policies.base import Interval
 from policies.control import Draw, GateVerdict
-from policies.objective import Objective, value, violations
+from policies.objective import Objective, value, violations, worsened
 from policies.settings import merged, without
 from simulators.plant import Bounds, Setpoints, Topology
 from simulators.signals import TINY
@@ -51,7 +52,8 @@ class Question:
 
 
 def confirm(question: Question, draws: Sequence[Draw], limits: GateLimits) -> GateVerdict:
-    """The verdict, with the gain's 80 % interval over the calibrated draws."""
+    """The verdict, with the gain's 80 % interval over the calibrated draws around its median: a mean may lie outside of
+    it, where a few of the drawn jobs lose all."""
     q = question
     settings = (q.now, merged(q.now, q.changes))
     tried = {name: [_tried(q, settings, d) for d in draws if d.structure == name] for name in _structures(draws)}
@@ -62,7 +64,7 @@ def confirm(question: Question, draws: Sequence[Draw], limits: GateLimits) -> Ga
     cost = question.cost_s / max(question.horizon_s, TINY)
     chance = _share_above(own, cost)
     others = {name: _share_above(found, cost) for name, found in gains.items()}
-    gain = central(own)
+    gain = Interval(*(quantile(own, share) for share in (0.1, 0.5, 0.9)))
     words = f"gain {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%}), cost {cost:.2%}, P(gain > cost) {chance:.0%}"
     doubters = [name for name, share in others.items() if share < limits.probability_min]
     if chance < limits.probability_min:
@@ -82,19 +84,18 @@ def _structures(draws: Iterable[Draw]) -> list[str]:
 
 
 def _tried(q: Question, settings: tuple[Setpoints, Setpoints], draw: Draw) -> tuple[float, str]:
-    """(relative gain, "") of one draw from the first setting to the second; (LOST, why) where that cannot run or breaks
-    a bound that the first one kept."""
+    """(relative gain, "") of one draw from the first setting to the second; (LOST, why) where that cannot run, breaks a
+    bound that the first one kept, or breaks one further."""
     now, then = settings
     try:
         was = draw.model.predict(q.topology, draw.workload, without(now, q.missing))
         will = draw.model.predict(q.topology, draw.workload, without(then, q.missing))
     except ValueError as error:
         return LOST, str(error)
-    before = {v.constraint for v in violations(q.objective, q.bounds, now, was)}
-    after = {v.constraint for v in violations(q.objective, q.bounds, then, will)}
+    worse = worsened(violations(q.objective, q.bounds, now, was), violations(q.objective, q.bounds, then, will))
     worth = value(q.objective, was, now)
-    if after - before:
-        return LOST, f"{', '.join(sorted(after - before))} would be broken"
+    if worse:
+        return LOST, f"{', '.join(v.constraint for v in worse)} would be broken: {worse[0].reason}"
     if not worth > TINY:
         return LOST, "nothing useful is trained now"
     gain = value(q.objective, will, then) / worth - 1.0

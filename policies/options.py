@@ -2,7 +2,7 @@
 
 Each knob's lattice is climbed from where it stands, in steps that double and then close in: one hill is assumed. Of
 prefill and decode there are two where contexts outgrow the decoders' KV, one with enough of it and one with a pool that
-does without: that lattice is looked over first.
+does without: there that lattice is looked over, and climbed again from the best.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +11,7 @@ from math import ceil, exp, inf, isfinite, log
 from statistics import fmean
 
 from policies.control import View, split_to
-from policies.objective import Constraint, value, violations
+from policies.objective import Violation, value, violations, worsened
 from policies.outlook import Outlook, at
 from policies.settings import SPLIT, engines_of, gpus, merged, with_in_flight
 from policies.stages import first_most, way
@@ -28,8 +28,8 @@ RATIO_STEP, RATIO_MAX = 0.125, 2.0
 """One step of the oversampling ratio, and how far it goes."""
 CLIMB_MAX = 24
 """Steps of one climb: from one end of a lattice of 2,048 GPUs to the other by doubling."""
-NEAR_FRAC, NEAR_MOST = 0.8, 6
-"""Of the best by a model that is some percent off: so near to it, and so many at most, a setting is simulated."""
+NEAR_FRAC, NEAR_LEAST, NEAR_MOST = 0.8, 3, 6
+"""By a model that is some percent off: so near to the best a setting is simulated, so many at least and at most."""
 FINEST = 256
 """Parts of a lattice below which no climb looks: of thousands of places neighbours are worth the same."""
 LOOKED_OVER = 8
@@ -52,7 +52,7 @@ class Option:
     """Gain of the furthest first step on the way (policies/stages.py): too small a one can never be proved."""
 
 
-def asked(view: View, changes: Setpoints) -> tuple[float, frozenset[Constraint]] | None:
+def asked(view: View, changes: Setpoints) -> tuple[float, tuple[Violation, ...]] | None:
     """(the objective there, the hard bounds that it breaks); None where the model cannot run it."""
     then = merged(view.in_force, changes)
     try:
@@ -61,17 +61,17 @@ def asked(view: View, changes: Setpoints) -> tuple[float, frozenset[Constraint]]
         return None
     if prediction is None:
         return None
-    broken = frozenset(v.constraint for v in violations(view.objective, view.bounds, then, prediction))
+    broken = violations(view.objective, view.bounds, then, prediction)
     worth = value(view.objective, prediction, then)
     return (worth, broken) if isfinite(worth) and worth > TINY else None
 
 
-def keeping(view: View, allowed: frozenset[Constraint]) -> Ask:
-    """What a change is worth; None where it cannot run, or breaks a bound that the setting in force keeps."""
+def keeping(view: View, broken: tuple[Violation, ...]) -> Ask:
+    """What a change is worth; None where it cannot run, breaks a bound, or breaks one further that is `broken` now."""
 
     def ask(changes: Setpoints) -> float | None:
         found = asked(view, changes)
-        return None if found is None or found[1] - allowed else found[0]
+        return None if found is None or worsened(broken, found[1]) else found[0]
 
     return ask
 
@@ -170,29 +170,37 @@ def _prefills(view: View, ask: Ask, now: float) -> Option | None:
     def wish(prefill: int) -> Setpoints:
         return Setpoints(gpus_prefill=prefill, gpus_decode=pool - prefill)
 
-    hills = _outgrown(view, wish(start))
-    looks = {place * (len(sizes) - 1) // LOOKED_OVER for place in range(LOOKED_OVER + 1)} if hills else set()
-    worths = _climbed(sizes, start, lambda p: now if p == start else ask(wish(p)), sorted(looks))
-    if hills and view.simulator is not None:
-        apart = {start, max(worths, key=lambda p: worths[p]), *(sizes[place] for place in looks)}
+    def worth(prefill: int) -> float | None:
+        return now if prefill == start else ask(wish(prefill))
+
+    worths = _climbed(sizes, start, worth)
+    spot = sizes.index(_best(worths))
+    if _outgrown(view, (wish(place) for place in (start, *sizes[max(0, spot - 1) : spot + 2]))):
+        looks = {sizes[place * (len(sizes) - 1) // LOOKED_OVER] for place in range(LOOKED_OVER + 1)}
+        worths = _climbed(sizes, start, lambda p: worths.get(p) or worth(p), sorted(map(sizes.index, looks)))
+        apart = {start, _best(worths), *looks}
         worths = _simulated(view, {p: worths[p] for p in worths if p in apart}, start, wish)
-    best = max(worths, key=lambda p: worths[p])
+    best = _best(worths)
     return None if best == start else Option(wish(best), worths[best])
+
+
+def _best(worths: Mapping[int, float]) -> int:
+    return max(worths, key=lambda spot: worths[spot])
 
 
 def _simulated(
     view: View, worths: Mapping[int, float], start: int, wish: Callable[[int], Setpoints]
 ) -> Mapping[int, float]:
     """The few best and the one in force, by simulation, where caches that are outgrown leave the model some percent
-    off; in terms of what it says of the one in force. As they are where nothing else is near. No answer is a no, as at
-    the gate: without one the setting in force is all there is.
+    off, now and then by half; in terms of what it says of the one in force. No answer is a no, as at the gate: without
+    one the setting in force is all there is.
     """
-    least = NEAR_FRAC * max(worths.values())
-    near = sorted((p for p in worths if worths[p] >= least), key=lambda p: -worths[p])[:NEAR_MOST]
-    if near == [start]:
+    if view.simulator is None:
         return worths
+    ranked = sorted(worths, key=lambda p: -worths[p])
+    near = [p for p in ranked[:NEAR_MOST] if worths[p] >= NEAR_FRAC * worths[ranked[0]]]
     found: dict[int, float] = {}
-    for place in dict.fromkeys((start, *near)):
+    for place in dict.fromkeys((start, *ranked[:NEAR_LEAST], *near)):
         then = merged(view.in_force, wish(place))
         told = view.simulated(then)
         if told is None or not isfinite(worth := value(view.objective, told, then)):
@@ -201,9 +209,10 @@ def _simulated(
     return {p: worths[start] * worth / found[start] for p, worth in found.items()} if found[start] > TINY else worths
 
 
-def _outgrown(view: View, changes: Setpoints) -> bool:
-    told = view.predicted(merged(view.in_force, changes))
-    return told is not None and OUTGROWN in told.weak
+def _outgrown(view: View, wishes: Iterable[Setpoints]) -> bool:
+    """At one of these at least: next to where caches are outgrown the model is off as well."""
+    told = (view.predicted(merged(view.in_force, wish)) for wish in wishes)
+    return any(prediction is not None and OUTGROWN in prediction.weak for prediction in told)
 
 
 def _ratios(view: View, ask: Ask, now: float) -> Option | None:

@@ -1,10 +1,10 @@
 """Observations made fit to be read: without what cannot be, and of their true age."""
 
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 
 from policies.settings import values
 from simulators.fields import range_of
-from simulators.plant import Observation, Setpoints
+from simulators.plant import Inventory, Observation, Setpoints
 from simulators.signals import LARGEST, SIGNALS
 from simulators.snapshot import Note, Row, Signal
 
@@ -13,6 +13,7 @@ REAL = ("oversampling_ratio", "staleness_bound")
 SWITCHES = frozenset(f.name for f in fields(Setpoints) if f.type == bool | None)
 RANGES = {name: (spec.low, spec.high) for name, spec in SIGNALS.items()}
 EVERYTHING = (-LARGEST, LARGEST)
+SYNCING = "syncing"
 
 
 def sane(seen: Observation) -> Observation:
@@ -24,6 +25,8 @@ def sane(seen: Observation) -> Observation:
     in_force = Setpoints(**{n: v for n, v in values(seen.in_force).items() if _settable(n, v)})
     rows = (*snapshot.rows, *snapshot.engine_rows)
     bad = values(seen.in_force).keys() - values(in_force).keys()
+    bad |= {f"inventory.{n}" for n, v in asdict(seen.inventory).items() if not _is_stock(n, v)}
+    bad |= set() if _is_clock(seen.time_s) else {"time_s"}
     if not bad and all(map(_is_sane_row, rows)) and all(_is_sane_signal(n, s) for n, s in snapshot.signals.items()):
         return seen
     bad |= {n for n, s in snapshot.signals.items() if not _is_sane_signal(n, s)}
@@ -36,7 +39,20 @@ def sane(seen: Observation) -> Observation:
         engine_rows=tuple(_sane_row(row) for row in snapshot.engine_rows),
         notes=(*snapshot.notes, Note("impossible-value", f"left out: {', '.join(sorted(bad))}")),
     )
-    return replace(seen, snapshot=snapshot, in_force=in_force)
+    time_s = seen.time_s if _is_clock(seen.time_s) else 0.0  # of no time at all: as old as can be
+    return replace(seen, time_s=time_s, snapshot=snapshot, in_force=in_force, inventory=_sane_inventory(seen.inventory))
+
+
+def _sane_inventory(told: Inventory) -> Inventory:
+    """Without what cannot be counted; who cannot say whether a weight sync is under way may be in the middle of one."""
+    known = {name: value for name, value in asdict(told).items() if _is_stock(name, value)}
+    return Inventory(**{SYNCING: True, **known})
+
+
+def _is_stock(name: str, value: object) -> bool:
+    if name == SYNCING:
+        return isinstance(value, bool)
+    return value is None or (type(value) is int and 0 <= value <= LARGEST)
 
 
 def aged(seen: Observation, now_s: float) -> Observation:
@@ -61,9 +77,13 @@ def _is_sane_signal(name: str, signal: Signal) -> bool:
     return _is_possible(name, signal.value) and _is_time(signal.age_s)
 
 
-def _is_time(seconds: float | None) -> bool:
+def _is_time(seconds: object) -> bool:
     """A time or an age may be unknown, else it is finite and not negative."""
-    return seconds is None or 0.0 <= seconds <= LARGEST
+    return seconds is None or _is_clock(seconds)
+
+
+def _is_clock(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0.0 <= seconds <= LARGEST
 
 
 def _is_possible(name: str, value: object) -> bool:

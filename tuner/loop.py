@@ -144,23 +144,29 @@ def one_tick(parts: Parts, state: State, now_s: float) -> Ticked:
 def _observed(plant: Plant, now_s: float) -> Observation:
     """What the plant shows; nothing at all where it fails, and why."""
     try:
-        return plant.observe(now_s)
+        seen: object = plant.observe(now_s)
+        why = f"the plant showed {seen!r:.80}, which is no Observation"
     except ContractError:
         raise
     except Exception as error:
-        why = Note("no-observation", f"{type(error).__name__}: {error}")
-        return Observation(now_s, Snapshot({}, notes=(why,)), Setpoints())
+        seen, why = None, f"{type(error).__name__}: {error}"
+    if isinstance(seen, Observation):
+        return seen
+    return Observation(now_s, Snapshot({}, notes=(Note("no-observation", why),)), Setpoints())
 
 
 def _applied(parts: Parts, decision: Decision, order: Setpoints, now_s: float) -> Receipt:
     """The plant's answer; a refusal where it fails, and why."""
     try:
-        return parts.plant.apply(Order(order, decision.decision_id, parts.fencing_token), now_s)
+        receipt: object = parts.plant.apply(Order(order, decision.decision_id, parts.fencing_token), now_s)
+        why = f"the plant answered {receipt!r:.80}, which is no Receipt"
     except ContractError:
         raise
     except Exception as error:
-        refused = Outcome(Status.REFUSED, f"{type(error).__name__}: {error}")
-        return Receipt(decision.decision_id, dict.fromkeys(values(order), refused))
+        receipt, why = None, f"{type(error).__name__}: {error}"
+    if isinstance(receipt, Receipt) and all(isinstance(told, Outcome) for told in receipt.outcomes.values()):
+        return receipt
+    return Receipt(decision.decision_id, dict.fromkeys(values(order), Outcome(Status.REFUSED, why)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ DRAWS = 3
 """Of the calibrated jobs, simulated: all have to agree."""
 BATCHES, WARM_UP_BATCHES = 32, 6
 """Trainer steps that are simulated for one prediction: the noise of a paired difference is then under 1 %."""
+LAW_TIMES = 2
+"""So many times as long where a law asks: it goes to the best of what it hears, the gate only wants the sign."""
 DEADLINE_S = 20.0
 """For all that a gate asks at one tick, a child's start included; likewise for a law."""
 NICE = 10
@@ -96,13 +98,15 @@ class Child:
         self._until_s = self._clock() + self._deadline_s
 
     def ask(self, question: Question) -> Prediction:
+        late = f"the simulator gave no answer within {self._deadline_s:g} s"
+        if self._clock() >= self._until_s:
+            raise ValueError(late)
         try:
-            if self._clock() < self._until_s:
-                self._pipe.send(question)
-                answer = self._next_answer()
-                if answer is not None:
-                    return _told(answer)
-            why = f"the simulator gave no answer within {self._deadline_s:g} s"
+            self._pipe.send(question)
+            answer = self._next_answer()
+            if answer is not None:
+                return _told(answer)
+            why = late
         except (OSError, EOFError):
             why = "the simulator's process ended"
         self._replace()
@@ -186,7 +190,7 @@ class Simulated:
 
     def central(self, seen: Observation) -> Draw | None:
         own = self.inner.central(seen)
-        simulated = None if own is None else self._simulated(own, LAW, 0)
+        simulated = None if own is None else self._simulated(own, LAW, 0, LAW_TIMES)
         if own is None or simulated is None:
             return own
         self.engine.begin()
@@ -198,13 +202,13 @@ class Simulated:
         simulated = (self._simulated(draw, GATE.format(i + 1), seed + i) for i, draw in enumerate(own[:DRAWS]))
         return (*own, *(draw for draw in simulated if draw is not None))
 
-    def _simulated(self, draw: Draw, asker: str, seed: int) -> Draw | None:
+    def _simulated(self, draw: Draw, asker: str, seed: int, times: int = 1) -> Draw | None:
         """The same job under the event engine; None for one that is no calibrated one of ours."""
         stated = draw.model
         if draw.structure != CALIBRATED or not isinstance(stated, StatedJob):
             return None
         if not isinstance(stated.model, AnalyticModel):
             return None
-        model = EventModel(stated.model.stations, seed, BATCHES, 1, WARM_UP_BATCHES)
+        model = EventModel(stated.model.stations, seed, times * BATCHES, 1, times * WARM_UP_BATCHES)
         asked = Asked(self.engine, asker, model, stated.stated)
         return Draw(replace(stated, model=asked), draw.workload, STRUCTURE)

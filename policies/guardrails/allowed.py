@@ -1,15 +1,17 @@
 """Guardrails that ask whether the setting after the move is allowed."""
 
+from dataclasses import replace
 from math import isfinite
 
 from policies.beliefs import CENTRAL_80
 from policies.control import HoldCode, View, split_to
 from policies.guardrails.case import OK, Case, Ruling
-from policies.objective import Constraint, violations
+from policies.objective import Constraint, Violation, violations, worsened
 from policies.settings import ACTED, SPLIT, gpus, is_self_tuned, merged, values
 from policies.stages import first_step, way
+from policies.unmodelled import growth, measured, unmodelled
 from simulators.legality import legal_sizes, refusal
-from simulators.plant import Change
+from simulators.plant import Change, Setpoints
 from simulators.signals import TINY
 
 SIZES_SHOWN = 8
@@ -53,15 +55,24 @@ def _sizes(view: View) -> tuple[int, ...]:
 
 
 def bounded(case: Case) -> Ruling:
-    """Staleness, bias and quotas as the model predicts them after the move; what is broken already may be left."""
+    """Staleness, bias and quotas after the move, as the model predicts them; as they are measured where none does. What
+    is broken already may be mended, and not be broken further; what nobody can tell is not made more likely."""
     view = case.view
     try:
-        was, will = view.predicted(view.in_force), view.predicted(case.then)
+        before, after = _broken(view, view.in_force), _broken(view, case.then)
     except ValueError as error:
         return Ruling(f"the model refuses the new setting: {error}", HoldCode.BOUND)
-    before = {v.constraint for v in violations(view.objective, view.bounds, view.in_force, was)}
-    new = [v for v in violations(view.objective, view.bounds, case.then, will) if v.constraint not in before]
-    return Ruling(new[0].reason, HoldCode.BOUND) if new else OK
+    worse = worsened(before, after)
+    return Ruling(worse[0].reason, HoldCode.BOUND) if worse else OK
+
+
+def _broken(view: View, settings: Setpoints) -> tuple[Violation, ...]:
+    prediction, times = view.predicted(settings), growth(view.in_force, settings)
+    seen = measured(view.snapshot, view.in_force, times)
+    if prediction is None:
+        return unmodelled(view.objective, view.bounds, settings, seen, times)
+    told = prediction if prediction.staleness is not None else replace(prediction, staleness=seen)
+    return violations(view.objective, view.bounds, settings, told)
 
 
 def one_step(case: Case) -> Ruling:
@@ -116,11 +127,12 @@ def within_budget(case: Case) -> Ruling:
     """Floors and budget, last, whatever the rest said."""
     now, then = case.view.in_force, case.then
     hard = (Constraint.BUDGET, Constraint.TRAINER_SIZE, Constraint.IN_FLIGHT)
-    for broken in violations(case.view.objective, case.view.bounds, then):
+    before, after = (violations(case.view.objective, case.view.bounds, setting) for setting in (now, then))
+    for broken in worsened(before, after):
         if broken.constraint in hard:
             return Ruling(broken.reason, HoldCode.BUDGET)
-    total, before = gpus(then), gpus(now)
-    if total is not None and before is not None and total > max(before, case.view.topology.gpus_total or before):
-        return Ruling(f"{total} GPUs exceed the {before} in force", HoldCode.BUDGET)
+    total, held = gpus(then), gpus(now)
+    if total is not None and held is not None and total > max(held, case.view.topology.gpus_total or held):
+        return Ruling(f"{total} GPUs exceed the {held} in force", HoldCode.BUDGET)
     empty = [n for n in ("gpus_trainer", "gpus_generator", "max_in_flight") if values(case.changes).get(n, 1) < 1]
     return Ruling(f"{empty[0]} would be under 1", HoldCode.BUDGET) if empty else OK

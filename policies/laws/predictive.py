@@ -6,8 +6,8 @@ A tick without a review due holds. A review climbs, knob by knob, from the setti
 
 all the way.
 
-    X(s) = value of the model's prediction (policies/objective.py); a setting that breaks a hard bound which the one in
-           force keeps does not count
+    X(s) = value of the model's prediction (policies/objective.py); a setting that breaks a hard bound, or breaks
+           one further that is broken now, does not count
     gain = X(best) / X(now) - 1,  wanted when  gain x horizon >= payback_ratio x cost  and  its 80 % interval > 0
 
 The interval. Of a split only the *ratio* of the two service rates matters, and an error of that ratio is the same as
@@ -40,7 +40,7 @@ from policies.control import REVIEW_S, Hold, Memory, Proposal, View
 from policies.guardrails.case import cost_s
 from policies.laws.parameters import demand_bounds, within
 from policies.looks import looked, widened
-from policies.objective import Constraint
+from policies.objective import Violation
 from policies.options import CLIMBS, Ask, Option, asked, keeping, named, splits
 from policies.outlook import Outlook, at, place, to_come
 from policies.probation import STEPS_MIN
@@ -98,7 +98,7 @@ class Predictive:
         return self._judged(view, best, f"; else {', '.join(others[:SHOWN])}" if others else "")
 
     def _joined(
-        self, view: View, best: tuple[Interval, Option], broken: frozenset[Constraint]
+        self, view: View, best: tuple[Interval, Option], broken: tuple[Violation, ...]
     ) -> tuple[Interval, Option]:
         """The best option; where it is a restart, with every other knob that gains on top of it."""
         gain, option = best

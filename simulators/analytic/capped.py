@@ -17,6 +17,9 @@ generator makes its k batches from nothing, the last of them done after q, a dis
 
 A trainer that does not wait for them goes on with the batches that are there, and the first bound holds for as many.
 
+Engines that make no more of more are as fast with any number in flight, and all periods in a rollout's seconds are the
+same to them: there the cap says how many there are. The generator is held up by itself only with all in flight.
+
 Above a sandbox quota what is started and has none waits for it. Where the generator sets the pace, the buffer is empty
 and by Little's law on the W slots a group waits for the time that is missing; each of its members waits anew when its
 start fails (waiting.py). Elsewhere a dispatch has a backlog that is gone before the next one.
@@ -65,7 +68,7 @@ class Capped:
     period_s: float
     supply: Supply
     binds: bool
-    """The cap sets the period, not one of the two sides."""
+    """The cap sets the period, or what is in flight, not one of the two sides."""
     waiting: Waiting
     """For a sandbox."""
 
@@ -126,14 +129,17 @@ class _Cap:
     free_s: float
 
     def shortest_s(self, made: Generation) -> float:
+        return max(self.trainer_s, self.least_s(made))
+
+    def least_s(self, made: Generation) -> float:
         """Engines that make more with fewer in flight, since caches hold those, may do it sooner than the free ones."""
         if not outgrows(self.case, self.most):
-            return max(self.trainer_s, self.free_s)
-        return max(self.trainer_s, self.free_s * min(1.0, self.full_per_s / max(1e-300, made.rollouts_per_s)))
+            return self.free_s
+        return self.free_s * min(1.0, self.full_per_s / max(1e-300, made.rollouts_per_s))
 
     def look(self, at: float, scale: float) -> _Look:
         """The engines as they are at that period, if their seconds were so many of the supply's."""
-        case, units = self.case, math.exp(at) * self.supply.made.rollout_s
+        case, units = self.case, self.units_s(at)
         steps = self.release.batch_groups / case.layout.batch_groups
         groups, step_s = self._groups(units / steps), units * scale / steps
         rollouts = groups.started * steps
@@ -144,7 +150,8 @@ class _Cap:
         release = self.release.faster(scale)._replace(batch_groups=groups.freed * steps)
         release = _spread(release, (rollouts, self.most, self.full_per_s * scale), groups.stays, units)
         period = units * scale
-        gaps: tuple[float, ...] = (self._excess(groups, release, units), math.log(self.shortest_s(made) / period))
+        sides = max(self.trainer_s / period, min(self.least_s(made) / period, wanted / self.most))
+        gaps: tuple[float, ...] = (self._excess(groups, release, units), math.log(sides))
         if drained_in_batches(case):
             gaps = (*gaps, math.log(self._drained(groups, release, (period, scale)) / period))
         return _Look(at, made, period, scale, gaps)
@@ -189,9 +196,12 @@ class _Cap:
         guess = first_guess_s(self.groups.slot, self.release.faster(scale))
         return self.place(max(self.shortest_s(made) / scale, guess)), scale
 
-    def place(self, period_s: float) -> float:
+    def place(self, units_s: float) -> float:
         """Of a period in the supply's seconds: where `look` is asked for it."""
-        return math.log(period_s / self.supply.made.rollout_s)
+        return math.log(units_s / self.supply.made.rollout_s)
+
+    def units_s(self, at: float) -> float:
+        return math.exp(at) * self.supply.made.rollout_s
 
     def solve(self, start: tuple[float, float]) -> _Look:
         """Where the longest of the periods that hold it up is the period itself.
@@ -209,6 +219,8 @@ class _Cap:
             if high - low < CLOSE:
                 break
             at, scale = _next(look, before)
+            if before is None:  # as if they were faster than they can be, engines that abort would stand still
+                scale = max(scale, self.shortest_s(look.made) / self.units_s(at))
             if not low < at < high and high - low < math.inf:
                 at = 0.5 * (low + high)
             before = look
@@ -236,11 +248,13 @@ class _Cap:
         return waiting_between(min(room, mean - 0.5 * started), min(room, mean + 0.5 * started))
 
     def binds(self, look: _Look) -> bool:
-        """Of a period that is longer than both sides': whether the cap does it, or the drains alone."""
-        if not drained_in_batches(self.case):
+        """The cap sets the period, or where the engines do how many are in flight; not a side or the drains alone."""
+        if look.gaps[0] > -CLOSE:
             return True
-        shortest = self.look(self.place(self.shortest_s(look.made) * BINDS / look.scale), look.scale)
-        return shortest.gaps[0] > 0.0
+        shortest_s = self.shortest_s(look.made) * BINDS
+        if look.period_s <= shortest_s or not drained_in_batches(self.case):
+            return look.period_s > shortest_s
+        return self.look(self.place(shortest_s / look.scale), look.scale).gaps[0] > 0.0
 
 
 def _next(look: _Look, before: _Look | None) -> tuple[float, float]:
@@ -275,9 +289,8 @@ def capped(case: Case, train: float, sides: tuple[float, float], full: Supply) -
         look = cap.solve((cap.place(look.period_s), 1.0))
         supply, waiting = supply_of(case, look.made, look.period_s / steps), cap.waiting(look)
     shortest = cap.shortest_s(look.made)
-    longer = look.period_s > shortest * BINDS
-    supply = with_those_that_wait(case, supply, waiting)
-    return Capped((look.period_s if longer else shortest) / steps, supply, longer and cap.binds(look), waiting)
+    period = look.period_s if look.period_s > shortest * BINDS else shortest
+    return Capped(period / steps, with_those_that_wait(case, supply, waiting), cap.binds(look), waiting)
 
 
 def _groups(case: Case, supply: Supply, endings: Endings) -> _Groups:

@@ -1,6 +1,8 @@
 """Our own control laws keep what every control law must keep, and the kit catches those that do not."""
 
+import gc
 import importlib
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,6 +79,17 @@ def test_what_only_an_import_touches_is_left_alone(
     (tmp_path / "lazily_imported.py").write_text("import time; LOADED_S = time.time()")
     monkeypatch.syspath_prepend(tmp_path)
     assert watch.call(lambda: importlib.import_module("lazily_imported").LOADED_S) > 0.0
+
+
+def test_what_collects_garbage_is_not_the_law(watch: Watch) -> None:
+    def timed(*_: object) -> None:
+        time.perf_counter()
+
+    gc.callbacks.append(timed)
+    try:
+        assert watch.call(lambda: len([[] for _ in range(10_000)])) == 10_000
+    finally:
+        gc.callbacks.remove(timed)
 
 
 def test_an_answer_without_a_reason_cannot_be_made() -> None:

@@ -23,9 +23,10 @@ from policies.rules import Foreign, Rules
 from policies.settings import gpus, values
 from policies.state import State
 from simulators.clock import VirtualClock
-from simulators.plant import Bounds, Inventory, Observation
+from simulators.plant import Bounds, Inventory, Observation, Order, Receipt, Setpoints, Status
 from simulators.snapshot import Row, Signal, Snapshot
 from tests.plants import START, TOPOLOGY, FluidPlant
+from tests.stories.driving import Kept
 from tests.unit.control.conftest import CAPABILITIES
 from tuner.journal import encoded_decision, encoded_state
 from tuner.loop import NoInbox, NoLedger, Parts, run
@@ -42,6 +43,7 @@ VALUES: Any = st.one_of(
     st.integers(-5, 5000),
 )
 POLICIES = st.sampled_from([RateBalance(), Threshold(persist_ticks=1), Lending()])
+SYNCING: Any = st.sampled_from([False, False, True, None, "no", nan])
 TIMES: Any = st.one_of(st.none(), st.sampled_from([nan, inf, -1.0]), st.floats(0.0, 1e6))
 
 
@@ -61,7 +63,9 @@ def hostile(draw: Any) -> Observation:
     known = {"gpus_trainer": VALUES, "gpus_generator": VALUES, "max_in_flight": VALUES, "batch_rollouts": VALUES}
     odd = draw(st.one_of(st.just({}), st.fixed_dictionaries({}, optional=known)))
     in_force = replace(START, **odd)
-    there = Inventory(engines_current=draw(st.sampled_from([None, 0, 24])), syncing=draw(st.booleans()))
+    counts = dict.fromkeys(("gpus_trainer", "gpus_generator", "engines_current", "steps_done"), VALUES)
+    told = draw(st.fixed_dictionaries({}, optional=counts))
+    there = Inventory(**{"engines_current": draw(st.sampled_from([None, 0, 24])), "syncing": draw(SYNCING), **told})
     return Observation(draw(st.floats(0.0, 1e6)), Snapshot(signals, rows), in_force, there)
 
 
@@ -231,6 +235,54 @@ def test_a_clock_that_runs_back_is_a_clock_that_stands() -> None:
     after, decision = tick(rules(), state, plant.observe(3600.0), (), 100.0)
     assert after.at_s == 3600.0
     assert decision.at_s == 3600.0
+
+
+class Odd(FluidPlant):
+    """Shows and answers whatever comes to its mind."""
+
+    shows: Any = None
+    answers: Any = None
+
+    def observe(self, now_s: float) -> Observation:
+        seen: Any = super().observe(now_s)
+        return seen if self.shows is None else self.shows[0]
+
+    def apply(self, order: Order, now_s: float) -> Receipt:
+        said: Any = self.answers[0]
+        return said
+
+
+THINGS: Any = st.one_of(
+    VALUES,
+    st.sampled_from([Setpoints(), {}, (), Receipt]),
+    st.builds(Receipt, st.just("d1"), st.dictionaries(st.sampled_from(["gpus_trainer"]), VALUES, min_size=1)),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=30, deadline=None)
+@given(THINGS)
+def test_a_plant_that_answers_anything_refuses_its_order_and_says_what_it_was(thing: Any) -> None:
+    plant, kept = Odd(), Kept()
+    plant.answers = (thing,)
+    parts = Parts(plant, rules(), VirtualClock(), kept, NoInbox())
+    run(parts, State(mode=ControlMode.AUTO), 1800.0)
+    told = [entry.receipt for entry in kept.entries if entry.receipt is not None]
+    assert told
+    for receipt in told:
+        assert receipt.status is Status.REFUSED
+        assert all("no Receipt" in outcome.reason for outcome in receipt.outcomes.values())
+
+
+@settings(max_examples=30, deadline=None)
+@given(THINGS)
+def test_a_plant_that_shows_anything_is_a_plant_that_shows_nothing(thing: Any) -> None:
+    plant = Odd()
+    plant.shows = (thing,)
+    kept = Kept()
+    run(Parts(plant, rules(), VirtualClock(), kept, NoInbox()), State(mode=ControlMode.AUTO), 100.0)
+    assert all(entry.decision.code == "stale" or "known" in entry.decision.reason for entry in kept.entries)
+    assert all("no Observation" in entry.seen.snapshot.notes[0].detail for entry in kept.entries)
 
 
 def test_a_law_that_fails_is_a_hold() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from policies.control import Capability, ControlMode, Policy
 from policies.guardrails.case import Limits
+from policies.objective import objective_of
 from policies.settings import ACTED, GPUS_OF, SPLIT
 from policies.state import State
 from simulators.clock import VirtualClock
@@ -69,6 +70,7 @@ def charter_of(task: Task) -> Charter:
         task.policy,
         scenario.topology,
         scenario.bounds,
+        objective_of(scenario.stations.admission),
         capabilities=capabilities_of(scenario),
         limits=Limits(auto_data_changing=DATA_CHANGING),
         stated=job_at(scenario, 0, 0.0),

@@ -5,6 +5,7 @@ tells (clocks, the environment, the working directory); audit events tell of wha
 does is nobody's business here.
 """
 
+import gc
 import random
 import signal
 import sys
@@ -48,6 +49,8 @@ class Watch:
 
     def call(self, made: Callable[[], T]) -> T:
         """What it returns. Raises Broken with what was touched, where, and what to do instead."""
+        collects = gc.isenabled()
+        gc.disable()  # what is called when garbage is collected (hypothesis looks at the clock) is not the law's doing
         self._found, self._on = [], True
         sys.setprofile(self._profiled)
         try:
@@ -55,6 +58,8 @@ class Watch:
         finally:
             sys.setprofile(None)
             self._on = False
+            if collects:
+                gc.enable()
             if self._found:  # it may have swallowed what was raised
                 raise Broken(self._found[0])
 

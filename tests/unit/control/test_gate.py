@@ -39,6 +39,19 @@ class TwoRates:
         return Prediction(rate, rate, 1e4 * rate, 512 / rate, 1 - rate / t, rate / g, age)
 
 
+@dataclass(frozen=True)
+class Older(TwoRates):
+    """Its rollouts are twice as old."""
+
+    def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
+        told = super().predict(topology, workload, setpoints)
+        assert told.staleness is not None
+        return replace(told, staleness=Staleness(2.0 * told.staleness.mean))
+
+
+AT_MOST_4: dict[str, object] = {"bounds": Bounds(staleness_max=4.0)}
+
+
 def draws(count: int, generator: float = 4.0, trainer: float = 5.6, spread: float = 0.03) -> list[Draw]:
     drawn = Random(5)
     return [
@@ -72,6 +85,7 @@ def test_a_clear_gain_passes_with_its_interval() -> None:
         (draws(30, trainer=3.9) + LINEAR, {}, "under 90%"),
         (draws(30) + LINEAR, {"cost_s": 3600.0}, "under 90%"),
         (draws(30) + LINEAR, {"bounds": Bounds(staleness_max=3.05)}, "under 90%"),
+        ([*draws(30, trainer=7.0, spread=0.0), Draw(Older(4.0, 5.6), WORKLOAD, "linear")], AT_MOST_4, "versions"),
         (draws(30) + LINEAR, {"horizon_s": 0.0}, "under 90%"),
     ],
 )
@@ -81,8 +95,17 @@ def test_what_does_not_pass_says_why(found: list[Draw], changes: dict[str, objec
     assert why in verdict.reason
 
 
-def test_a_bound_that_is_broken_already_does_not_stop_a_repair() -> None:
-    assert asked([*draws(30), *LINEAR], bounds=Bounds(staleness_max=1.0)).passed
+def test_a_bound_that_is_broken_already_does_not_stop_what_leaves_or_mends_it() -> None:
+    """Staleness is 3.0 and may be 1.0."""
+    broken, found = Bounds(staleness_max=1.0), [*draws(30), *LINEAR]
+    for in_flight in (1536, 1400):
+        assert asked(found, bounds=broken, changes=replace(TO_GENERATOR, max_in_flight=in_flight)).passed
+
+
+def test_a_bound_that_is_broken_already_is_not_broken_further() -> None:
+    verdict = asked([*draws(30), *LINEAR], bounds=Bounds(staleness_max=1.0))
+    assert not verdict.passed
+    assert verdict.probability == 0.0
 
 
 def test_a_model_that_refuses_the_setting_counts_against_it() -> None:
@@ -105,3 +128,10 @@ def test_a_dearer_move_never_passes_where_a_cheaper_one_did_not(
     assert dear.probability is not None
     assert cheap.probability is not None
     assert dear.probability <= cheap.probability
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10.0), st.floats(0.1, 10.0)), min_size=30, max_size=40))
+def test_a_gain_lies_inside_its_own_interval(rates: list[tuple[float, float]]) -> None:
+    gain = asked([*(Draw(TwoRates(g, t), WORKLOAD) for g, t in rates), *LINEAR]).gain_frac
+    assert gain is not None
+    assert gain.low <= gain.mean <= gain.high

@@ -28,7 +28,7 @@ from policies.scorecard import Scorecard, unlocked
 from policies.settings import SPLIT
 from policies.state import State
 from simulators.clock import VirtualClock
-from simulators.plant import Observation, Receipt, Setpoints
+from simulators.plant import Bounds, Observation, Receipt, Setpoints
 from tests.plants import START, TOPOLOGY, FluidPlant
 from tests.unit.control.conftest import CAPABILITIES
 from tests.unit.control.test_gate import WORKLOAD, TwoRates, draws
@@ -56,6 +56,10 @@ class Heard:
 
     def answer(self, tick_id: int, receipt: Receipt) -> None:
         return None
+
+
+ANY_BIAS = Bounds(kept_over_attempted_min=0.0)
+"""Whoever has no model of the job and starts more than is kept must not mind what that does."""
 
 
 class Job:
@@ -151,7 +155,7 @@ def test_a_shadow_is_no_good_one_before_a_forecast_was_compared() -> None:
 
 def test_a_move_of_two_knobs_needs_both_to_have_earned_it() -> None:
     """A knob with good shadows does not take along one that has none; each is remembered by itself."""
-    job = Job(ControlMode.AUTO, policy=Static(gpus_trainer=56, oversampling_ratio=1.2), earn_auto=True)
+    job = Job(ControlMode.AUTO, policy=Static(gpus_trainer=56, oversampling_ratio=1.2), earn_auto=True, bounds=ANY_BIAS)
     job.rules = replace(job.rules, limits=replace(job.rules.limits, auto_data_changing=("oversampling_ratio",)))
     job.state = replace(job.state, scorecard=Scorecard(good=((SPLIT, True),) * 5))
     advice = job.until(Action.ADVISE)
@@ -162,9 +166,9 @@ def test_a_move_of_two_knobs_needs_both_to_have_earned_it() -> None:
 
 def test_auto_does_not_touch_the_data_unless_told() -> None:
     law = Static(oversampling_ratio=1.2)
-    unlisted = Job(ControlMode.AUTO, policy=law)
+    unlisted = Job(ControlMode.AUTO, policy=law, bounds=ANY_BIAS)
     assert "changes which rollouts are trained" in unlisted.until(Action.ADVISE).notes[-1]
-    listed = Job(ControlMode.AUTO, policy=law)
+    listed = Job(ControlMode.AUTO, policy=law, bounds=ANY_BIAS)
     listed.rules = replace(
         listed.rules, limits=replace(listed.rules.limits, auto_data_changing=("oversampling_ratio",))
     )
@@ -172,7 +176,7 @@ def test_auto_does_not_touch_the_data_unless_told() -> None:
 
 
 def test_a_shift_of_the_learning_reverts_what_changes_the_data() -> None:
-    job = Job(ControlMode.AUTO, policy=Static(oversampling_ratio=1.2))
+    job = Job(ControlMode.AUTO, policy=Static(oversampling_ratio=1.2), bounds=ANY_BIAS)
     job.rules = replace(job.rules, limits=replace(job.rules.limits, auto_data_changing=("oversampling_ratio",)))
     job.plant.setpoints = replace(START, oversampling_ratio=1.0)
     inside = job.plant.observe
@@ -266,8 +270,28 @@ def test_the_models_open_the_gate_or_keep_it_shut(posterior: Posterior, opens: b
         told, drawn = begun[0].gain_frac, begun[0].verdict.gain_frac
         assert told is not None
         assert drawn is not None
-        assert told.mean == drawn.mean
+        assert told.low < told.mean < told.high
         assert told.low <= drawn.low <= drawn.high <= told.high
+
+
+@dataclass(frozen=True)
+class LosesSome(Posterior):
+    """Two of its thirty jobs cannot run the new setting at all."""
+
+    def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
+        *own, linear = super().draws(seen, count, seed)
+        return [*own[2:], *[Draw(TwoRates(5.6, 0.4), WORKLOAD)] * 2, linear]
+
+
+def test_the_gain_that_is_told_lies_inside_its_interval_though_a_few_drawn_jobs_lose_all() -> None:
+    job = Job(ControlMode.AUTO, modeller=LosesSome(), limits=Limits(auto_data_changing=("max_in_flight",)))
+    job.rules = replace(job.rules, gate=Rules(Static(), TOPOLOGY).gate)
+    job.until(Action.APPLY)
+    decided = job.heard.decisions[-1]
+    assert decided.verdict is not None
+    for told in (decided.gain_frac, decided.verdict.gain_frac):
+        assert told is not None
+        assert told.low < told.mean < told.high
 
 
 @dataclass(frozen=True)

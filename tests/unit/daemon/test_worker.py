@@ -97,6 +97,34 @@ def test_a_child_that_is_late_is_a_no_with_its_reason_and_is_replaced(seen: Obse
         assert late.pid != first
 
 
+def test_after_its_deadline_nothing_is_asked_and_no_other_child_started() -> None:
+    with closing(Child(deadline_s=0.01)) as late:
+        late.begin()
+        for _ in range(3):
+            with pytest.raises(ValueError, match="no answer within"):
+                late.ask(ASKED)
+            replaced = late.pid
+            with pytest.raises(ValueError, match="no answer within"):
+                late.ask(ASKED)
+            assert late.pid == replaced
+
+
+def test_a_law_is_answered_by_longer_runs_than_a_gate(seen: Observation) -> None:
+    """It goes to the best of what it hears: half the variance."""
+    modeller = Simulated(NominalModeller(JOB))
+    central, gate = modeller.central(seen), modeller.draws(seen, 30, 0)
+    assert central is not None
+    assert central.simulator is not None
+    drawn = next(d for d in gate if d.structure == STRUCTURE)
+    errors = [
+        model.predict(JOB.topology, central.workload, seen.in_force).standard_error_frac
+        for model in (central.simulator, drawn.model)
+    ]
+    assert errors[0] is not None
+    assert errors[1] is not None
+    assert errors[0] < errors[1]
+
+
 def test_a_child_that_was_killed_is_replaced_and_answers_again(seen: Observation) -> None:
     with closing(Child(deadline_s=120.0)) as killed:
         killed.begin()
