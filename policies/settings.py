@@ -148,6 +148,11 @@ def most_in_flight(now: Setpoints, topology: Topology) -> int | None:
     return each * engines
 
 
+def of_all(now: Setpoints, topology: Topology) -> Setpoints:
+    """The same, with the limit of all in flight told where only each engine has one: a bound is one on all of them."""
+    return replace(now, max_in_flight=most_in_flight(now, topology))
+
+
 def engines_of(now: Setpoints, topology: Topology) -> int | None:
     """Engines that decode, by what is said of them or by their GPUs; None where neither is known."""
     of = now.gpus_decode if now.gpus_decode is not None else now.gpus_generator

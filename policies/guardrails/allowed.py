@@ -7,7 +7,7 @@ from policies.beliefs import CENTRAL_80
 from policies.control import HoldCode, View, split_to
 from policies.guardrails.case import OK, Case, Ruling
 from policies.objective import Constraint, Violation, violations, worsened
-from policies.settings import ACTED, SPLIT, gpus, is_self_tuned, merged, values
+from policies.settings import ACTED, SPLIT, gpus, is_self_tuned, merged, of_all, values
 from policies.stages import first_step, way
 from policies.unmodelled import growth, measured, unmodelled
 from simulators.legality import legal_sizes, refusal
@@ -125,7 +125,7 @@ def donor(case: Case) -> Ruling:
 
 def within_budget(case: Case) -> Ruling:
     """Floors and budget, last, whatever the rest said."""
-    now, then = case.view.in_force, case.then
+    now, then = (of_all(settings, case.view.topology) for settings in (case.view.in_force, case.then))
     hard = (Constraint.BUDGET, Constraint.TRAINER_SIZE, Constraint.IN_FLIGHT)
     before, after = (violations(case.view.objective, case.view.bounds, setting) for setting in (now, then))
     for broken in worsened(before, after):

@@ -217,8 +217,6 @@ def test_a_restart_loses_what_is_in_flight_and_a_larger_limit_takes_work_into_st
     more = replace(view, in_force=replace(START, max_in_flight=1200))
     assert cost_s(more, Setpoints(max_in_flight=1500)) == pytest.approx(300.0 / 2.0 / 3.0)
     assert cost_s(more, Setpoints(max_in_flight=900)) == 0.0
-    engines = replace(more, in_force=replace(START, max_in_flight=None, max_in_flight_per_engine=50))
-    assert cost_s(engines, Setpoints(max_in_flight_per_engine=60)) == pytest.approx(24 * 10 / 2.0 / 3.0)
 
 
 def test_groups_that_teach_nothing_take_no_longer_to_be_made() -> None:
