@@ -81,3 +81,7 @@ def _next_steps(view: View) -> Iterator[Setpoints]:
     if "max_in_flight" in able and now.max_in_flight:
         totals = (max(1, round(now.max_in_flight * FLIGHT_STEP**way)) for way in (-1, 1))
         yield from (with_in_flight(now, view.topology, n) for n in totals if n != now.max_in_flight)
+    elif "max_in_flight" in able and now.max_in_flight_per_engine:
+        each = now.max_in_flight_per_engine
+        sizes = {max(1, round(each * FLIGHT_STEP**way)) for way in (-1, 1)} - {each}
+        yield from (Setpoints(max_in_flight_per_engine=n) for n in sorted(sizes))

@@ -32,7 +32,7 @@ from policies.readings import ROWS_MIN, blank_reason, settling_s
 from policies.rules import Rules
 from policies.sanity import aged, sane, unsettable
 from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
-from policies.settings import direction, knobs_of, missing_of
+from policies.settings import direction, is_self_tuned, knobs_of, missing_of
 from policies.state import Asked, State
 from policies.wishes import refused, wanted
 from simulators.plant import Observation, Setpoints
@@ -102,7 +102,7 @@ def _bare_view(rules: Rules, state: State, seen: Observation) -> View:
         beliefs=state.beliefs,
         missing=missing_of(seen.in_force, seen.inventory),
         pending=None if state.move is None else state.move.goal,
-        capabilities=rules.capabilities,
+        capabilities=tuple(c for c in rules.capabilities if not is_self_tuned(c.knob, rules.topology)),
         locked=_locked_knobs(rules, state),
         refused=None if state.wanted is None else state.wanted.refused,
         horizon_s=max(0.0, min(max(rules.horizon_s, stood_s(seen.time_s, state.memory)), rules.ends_s - seen.time_s)),

@@ -13,7 +13,7 @@ from policies.moves import Stage
 from policies.readings import Level, kept_rows, level, noise_variance, rate_series, readings, settling_s
 from policies.rules import Foreign, Rules
 from policies.scorecard import Forecast, conformal_scale, demoted, forecasted, scored
-from policies.settings import ACTED, knobs_of, merged, missing_of, values
+from policies.settings import ACTED, GPUS_OF, knobs_of, merged, missing_of, values
 from policies.state import State
 from simulators.plant import Observation, Setpoints
 from simulators.snapshot import Row
@@ -88,7 +88,7 @@ def _adopted(rules: Rules, state: State, seen: Observation) -> Noticed:
         return state, ()
     expected = state.accepted if state.move is None else merged(state.accepted, state.move.goal)
     known, now = values(expected), values(seen.in_force)
-    turned = {n: v for n, v in now.items() if n in known and known[n] != v}
+    turned = {n: v for n, v in now.items() if n in known and known[n] != v and not _breathes(rules, n)}
     gone = missing_of(seen.in_force, seen.inventory)
     came = gone - state.missing if not turned else 0
     state = replace(state, accepted=merged(expected, seen.in_force), missing=gone)
@@ -104,6 +104,12 @@ def _adopted(rules: Rules, state: State, seen: Observation) -> Noticed:
         state = replace(state, pauses=(*state.pauses, *(p for p in pauses if p not in state.pauses)))
     state = replace(state, move=None, undertaking=None, probation=None, asked=None)
     return replace(state, moved_s=seen.time_s, in_force_s=seen.time_s), notes
+
+
+def _breathes(rules: Rules, name: str) -> bool:
+    """A limit that the framework moves all the time (prime-rl's AIMD) is part of the job, and its moves are no events;
+    else nothing would ever settle. GPUs that it moves are: what was measured before no longer counts."""
+    return name not in GPUS_OF and name in rules.topology.self_tuned
 
 
 def _lost(seen: Observation) -> bool:

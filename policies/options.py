@@ -13,7 +13,7 @@ from statistics import fmean
 from policies.control import View, split_to
 from policies.objective import Violation, value, violations, worsened
 from policies.outlook import Outlook, at
-from policies.settings import SPLIT, gpus, merged, with_in_flight
+from policies.settings import SPLIT, engines_of, gpus, merged, of_all, with_in_flight
 from policies.stages import first_most, way
 from simulators.analytic.weak import OUTGROWN
 from simulators.legality import legal_sizes
@@ -61,7 +61,7 @@ def asked(view: View, changes: Setpoints) -> tuple[float, tuple[Violation, ...]]
         return None
     if prediction is None:
         return None
-    broken = violations(view.objective, view.bounds, then, prediction)
+    broken = violations(view.objective, view.bounds, of_all(then, view.topology), prediction)
     worth = value(view.objective, prediction, then)
     return (worth, broken) if isfinite(worth) and worth > TINY else None
 
@@ -86,6 +86,8 @@ def named(changes: Setpoints) -> str:
         parts.append(f"oversampling {changes.oversampling_ratio:g}")
     if changes.max_in_flight is not None and changes.gpus_trainer is None:
         parts.append(f"{changes.max_in_flight} in flight")
+    elif changes.max_in_flight_per_engine is not None:
+        parts.append(f"{changes.max_in_flight_per_engine} in flight an engine")
     return ", ".join(parts)
 
 
@@ -270,20 +272,28 @@ def ratios_from(start: float) -> list[float]:
 
 
 def _flights(view: View, ask: Ask, now: float) -> Option | None:
-    start, most = view.in_force.max_in_flight, view.bounds.max_in_flight_max
+    start = view.in_force.max_in_flight
+    return _of_limits(view, ask, now, start, lambda total: with_in_flight(view.in_force, view.topology, total))
+
+
+def _engine_flights(view: View, ask: Ask, now: float) -> Option | None:
+    """Each engine's own limit: where a job states no other, and where it binds below that of all."""
+    each, engines = view.in_force.max_in_flight_per_engine, engines_of(view.in_force, view.topology)
+    if not each or not engines or each * engines >= (view.in_force.max_in_flight or inf):
+        return None  # where the limit of all binds first, it takes this one along
+    return _of_limits(view, ask, now, each, lambda limit: Setpoints(max_in_flight_per_engine=limit))
+
+
+def _of_limits(view: View, ask: Ask, now: float, start: int | None, wish: Callable[[int], Setpoints]) -> Option | None:
+    """The nearest good one of the limits in flight a few steps up and down."""
     if view.capability("max_in_flight") is None or not start:
         return None
     steps = range(-FLIGHT_STEPS, FLIGHT_STEPS + 1)
     sizes = sorted({max(1, round(start * FLIGHT_STEP**k)) for k in steps} | {start})
-    sizes = [n for n in sizes if most is None or n <= max(most, start)]
-
-    def wish(total: int) -> Setpoints:
-        return with_in_flight(view.in_force, view.topology, total)
-
     worths = _climbed(sizes, start, lambda n: now if n == start else ask(wish(n)))
     least = _nearest_best(worths, start)
     return None if least == start else Option(wish(least), worths[least])
 
 
-CLIMBS = (_prefills, _ratios, _flights, _started)
+CLIMBS = (_prefills, _ratios, _flights, _engine_flights, _started)
 """Of the knobs beside the split, each by itself, and of two that go together."""

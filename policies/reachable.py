@@ -59,8 +59,11 @@ class Reach:
         if prefill:
             pool = (found.gpus_prefill or 0) + (found.gpus_decode or 0)
             found = replace(found, gpus_prefill=prefill, gpus_decode=pool - prefill)
-        if found.max_in_flight is None or not steps:
+        if not steps:
             return found
+        if found.max_in_flight is None:
+            each = max(1, round((found.max_in_flight_per_engine or 1) * FLIGHT_STEP**steps))
+            return replace(found, max_in_flight_per_engine=each)
         total = max(1, round(found.max_in_flight * FLIGHT_STEP**steps))
         if "max_in_flight_per_engine" not in self.movable:
             return replace(found, max_in_flight=total)
@@ -82,7 +85,8 @@ class Reach:
         if prefill and {"gpus_prefill", "gpus_decode"} <= self.movable:
             unit = self.scenario.topology.gpus_per_engine or 1
             near += [(trainer, prefill + unit, steps), (trainer, prefill - unit, steps)]
-        if "max_in_flight" in self.movable and self.scenario.setpoints.max_in_flight:
+        knob = "max_in_flight" if self.scenario.setpoints.max_in_flight else "max_in_flight_per_engine"
+        if knob in self.movable and values(self.scenario.setpoints).get(knob):
             near += [(trainer, prefill, k) for k in (steps - 1, steps + 1) if abs(k) <= FLIGHT_MOVES * FLIGHT_STEPS]
         yield from (other for other in near if other != spot and self._legal(other))
 
@@ -95,7 +99,7 @@ class Reach:
 
 def in_one_change(now: Setpoints, then: Setpoints) -> bool:
     """A change of the limit in flight goes FLIGHT_STEPS at most, a law's like a clairvoyant's."""
-    before, after = now.max_in_flight, then.max_in_flight
+    before, after = (s.max_in_flight or s.max_in_flight_per_engine for s in (now, then))
     if not before or not after:
         return True
     return abs(log(after / before)) < (FLIGHT_STEPS + 0.5) * log(FLIGHT_STEP)

@@ -28,6 +28,11 @@ NAMES = tuple(f.name for f in fields(Setpoints))
 _read = attrgetter(*NAMES)
 
 
+def is_self_tuned(knob: str, topology: Topology) -> bool:
+    """True where the framework's own controller moves it, or a part of it: one owner for each knob."""
+    return not set(ACTED.get(knob, (knob,))).isdisjoint(topology.self_tuned)
+
+
 def values(settings: Setpoints) -> dict[str, Any]:
     """Field by field what is said."""
     return {name: value for name, value in zip(NAMES, _read(settings), strict=True) if value is not None}
@@ -126,12 +131,26 @@ def with_trainer(now: Setpoints, topology: Topology, gpus_trainer: int) -> Setpo
 def with_in_flight(now: Setpoints, topology: Topology, total: int) -> Setpoints:
     """The wish that lets so many rollouts be in flight: each engine's own limit goes up with it where it would bind.
 
-    # 32 in all, 2 engines of at most 16: 40 in all, at most 20 each | of at most 64: 40 in all
+    One that binds already is another matter: rollouts at their tools count in the total, and in no engine.
+    # 32 in all, 2 engines of at most 16: 40 in all, at most 20 each | of at most 64, or of 8: 40 in all
     """
     each, engines = now.max_in_flight_per_engine, engines_of(now, topology)
-    if each is None or not engines or each * engines >= total:
+    if each is None or not engines or each * engines >= total or each * engines < (now.max_in_flight or 0):
         return Setpoints(max_in_flight=total)
     return Setpoints(max_in_flight=total, max_in_flight_per_engine=-(-total // engines))
+
+
+def most_in_flight(now: Setpoints, topology: Topology) -> int | None:
+    """The limit of all rollouts in flight; where only each engine has one, of all engines together."""
+    each, engines = now.max_in_flight_per_engine, engines_of(now, topology)
+    if now.max_in_flight is not None or each is None or engines is None:
+        return now.max_in_flight
+    return each * engines
+
+
+def of_all(now: Setpoints, topology: Topology) -> Setpoints:
+    """The same, with the limit of all in flight told where only each engine has one: a bound is one on all of them."""
+    return replace(now, max_in_flight=most_in_flight(now, topology))
 
 
 def engines_of(now: Setpoints, topology: Topology) -> int | None:

@@ -8,9 +8,9 @@ LARGEST = 1e15
 """No count, time or rate of a job comes near this."""
 SIGNED = {"length_correlation": (-1.0, 1.0)} | dict.fromkeys(("to", "points", "value"), (-LARGEST, LARGEST))
 """The few fields that may be negative: a correlation, and where a drift or an event leads."""
-LARGEST_OF = {"sigma": 5.0, "mean_tokens": 1e7}
-"""Where nothing of a job comes near a smaller number: a deviation of a logarithm (the mean is then e^12 medians), and
-the tokens of one turn."""
+LARGEST_OF = {"sigma": 5.0, "mean_tokens": 1e7, "oversampling_ratio": 32.0}
+"""Where nothing of a job comes near a smaller number: a deviation of a logarithm (the mean is then e^12 medians), the
+tokens of one turn, and rollouts started for one that is kept (published recipes start up to four)."""
 AT_LEAST_ONE = ("oversampling_ratio",)
 """Ratios of more to less."""
 POSITIVE_COUNTS = (
@@ -33,7 +33,7 @@ def range_of(name: str) -> tuple[float, float]:
     if name.endswith("_frac"):
         return (0.0, 1.0)
     if name in AT_LEAST_ONE or name in POSITIVE_COUNTS:
-        return (1.0, LARGEST)
+        return (1.0, LARGEST_OF.get(name, LARGEST))
     return (0.0, LARGEST_OF.get(name, LARGEST))
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from statistics import fmean
 
 from policies.readings import rate_series
-from policies.settings import SPLIT, gpus
+from policies.settings import SPLIT, gpus, is_self_tuned
 from simulators.legality import Split, legal_settings
 from simulators.plant import Bounds, Mode, Observation, Setpoints, TrainerResize
 from tuner.actuators.base import Actuator
@@ -67,6 +67,10 @@ def knobs(world: World, seen: Observation, bounds: Bounds) -> Checks:
     if not world.capabilities:
         yield Check("actuators", Level.WARN, "none: whatever the mode, nothing can be turned")
     for able in world.capabilities:
+        if is_self_tuned(able.knob, world.topology):
+            said = f"{able.knob}: {world.topology.framework or 'the framework'} moves it itself; it is left alone"
+            yield Check("actuators", Level.WARN, said)
+            continue
         seconds = f"{able.actuation_s:.0f} s, costs {able.cost_s:.0f} s of the job"
         yield Check("actuators", Level.OK, f"{able.knob}: {able.change}, takes {seconds}")
     topology, now = world.topology, seen.in_force

@@ -7,7 +7,7 @@ from policies.beliefs import CENTRAL_80
 from policies.control import HoldCode, View, split_to
 from policies.guardrails.case import OK, Case, Ruling
 from policies.objective import Constraint, Violation, violations, worsened
-from policies.settings import ACTED, SPLIT, gpus, merged, values
+from policies.settings import ACTED, SPLIT, gpus, is_self_tuned, merged, of_all, values
 from policies.stages import first_step, way
 from policies.unmodelled import growth, measured, unmodelled
 from simulators.legality import legal_sizes, refusal
@@ -26,12 +26,12 @@ def legal(case: Case) -> Ruling:
     odd = [n for n, v in named.items() if not isfinite(v) or v < 0]
     if odd:
         return Ruling(f"{odd[0]}={named[odd[0]]} is no setting", HoldCode.ILLEGAL)
+    owned = [k for k in case.knobs if is_self_tuned(k, view.topology)]
+    if owned:
+        return Ruling(f"the framework tunes {owned[0]} itself", HoldCode.ILLEGAL)
     unable = [k for k in case.knobs if k not in ACTED or view.capability(k) is None]
     if unable:
         return Ruling(f"no actuator turns {unable[0]} here", HoldCode.ILLEGAL)
-    owned = [k for k in case.knobs if k in view.topology.self_tuned]
-    if owned:
-        return Ruling(f"the framework tunes {owned[0]} itself", HoldCode.ILLEGAL)
     return _legal_split(case) if SPLIT in case.knobs else OK
 
 
@@ -125,7 +125,7 @@ def donor(case: Case) -> Ruling:
 
 def within_budget(case: Case) -> Ruling:
     """Floors and budget, last, whatever the rest said."""
-    now, then = case.view.in_force, case.then
+    now, then = (of_all(settings, case.view.topology) for settings in (case.view.in_force, case.then))
     hard = (Constraint.BUDGET, Constraint.TRAINER_SIZE, Constraint.IN_FLIGHT)
     before, after = (violations(case.view.objective, case.view.bounds, setting) for setting in (now, then))
     for broken in worsened(before, after):

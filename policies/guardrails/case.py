@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from policies.base import Direction, Interval
 from policies.control import HoldCode, View
 from policies.readings import trained_per_s
-from policies.settings import knobs_of, merged
+from policies.settings import knobs_of, merged, most_in_flight
 from simulators.plant import Change, Setpoints
 
 
@@ -150,10 +150,10 @@ def cost_s(view: View, changes: Setpoints) -> float:
     """
     found = [c for knob in knobs_of(changes) if (c := view.capability(knob)) is not None]
     stated = max((c.cost_s for c in found), default=0.0)
-    now = view.snapshot.get("inflight_rollouts") or view.in_force.max_in_flight or 0
-    then = changes.max_in_flight or now
+    limit, wider = (most_in_flight(s, view.topology) for s in (view.in_force, merged(view.in_force, changes)))
+    then = (wider if wider != limit else None) or view.snapshot.get("inflight_rollouts") or limit or 0
     restarts = any(c.change is Change.RESTART for c in found)
-    stock = then if restarts else max(0.0, then - (view.in_force.max_in_flight or then))
+    stock = then if restarts else max(0.0, then - (limit or then))
     rate = _made_per_s(view)
     return stated + (stock / 2.0 / rate if rate else 0.0)
 

@@ -86,7 +86,8 @@ def _advance(case: Case, full: Supply, state: _State, step: tuple[float, float])
     if state.waiting < (case.layout.limit_groups or 0):
         opened = (full.made.in_flight - state.in_flight) / members
         state.in_flight = full.made.in_flight
-    state.in_flight *= math.exp(-step_s / (full.made.rollout_s * pace))
+    stay_s = full.made.in_flight / full.started_per_s  # of those too that are given up: shorter than a rollout
+    state.in_flight *= math.exp(-step_s / (stay_s * pace))
     passing = -math.expm1(-step_s * len(state.stages) / (full.kept.group.mean * pace))
     moved = opened
     for j, there in enumerate(state.stages):

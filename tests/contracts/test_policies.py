@@ -1,11 +1,13 @@
 """Our own control laws keep what every control law must keep, and the kit catches those that do not."""
 
+import gc
+import importlib
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from policies.base import Interval
 from policies.control import Hold, Policy, Proposal, View
 from policies.laws.lending import Lending
 from policies.laws.parameters import space
@@ -14,7 +16,10 @@ from policies.laws.rate_balance import RateBalance
 from policies.laws.static import Static
 from policies.laws.threshold import Threshold
 from simulators.plant import Setpoints
-from tuner.kits.policies import assert_conforms
+from tests.contracts.bad_laws import CAUGHT, DIFFERING, Endless, Sleeps, Slow, Thaws
+from tuner.kits.policies import DECIDE_S, assert_conforms
+from tuner.kits.questioning import Asking, Questioner, World
+from tuner.kits.watch import Broken, Watch
 
 LAWS = (Static(), Threshold(), RateBalance(), Lending(), Predictive())
 
@@ -34,120 +39,57 @@ def test_its_parameters_are_a_search_space(policy: type) -> None:
         policy(**{name: high + 1.0})
 
 
-@dataclass(frozen=True)
-class Forgets:
-    """Counts inside itself instead of in its memory."""
-
-    seen: tuple[list[int], ...] = ()
-
-    def __hash__(self) -> int:
-        return 1
-
-    def decide(self, view: View) -> Proposal | Hold:
-        COUNTED.append(1)
-        return Hold(f"tick {len(COUNTED)}")
+@pytest.fixture(scope="module")
+def watch() -> Watch:
+    return Watch()
 
 
-COUNTED: list[int] = []
+@pytest.mark.parametrize(("policy", "words"), CAUGHT, ids=[type(policy).__name__ for policy, _ in CAUGHT])
+def test_the_kit_catches_one_that_breaks_a_rule(policy: Policy, words: str, watch: Watch) -> None:
+    decide_s = 0.05 if isinstance(policy, Slow | Endless) else DECIDE_S
+    with pytest.raises(Broken, match=words):
+        list(Questioner(Asking(policy, decide_s), watch).answers(World.HERE))
 
 
-@dataclass(frozen=True)
-class Blind:
-    """Acts on nothing."""
-
-    def decide(self, view: View) -> Proposal | Hold:
-        return Proposal(Setpoints(max_in_flight=512), "why not")
-
-
-@dataclass(frozen=True)
-class Greedy:
-    """Invents GPUs."""
-
-    def decide(self, view: View) -> Proposal | Hold:
-        if not view.snapshot.signals:
-            return Hold("no evidence")
-        return Proposal(Setpoints(gpus_trainer=512), "more is more")
-
-
-@dataclass(frozen=True)
-class Raises:
-    """Takes for granted what may be missing."""
-
-    def decide(self, view: View) -> Proposal | Hold:
-        return Hold(f"a step takes {view.snapshot.signals['step_s'].value:.0f} s")
-
-
-@dataclass
-class Thaws:
-    """May change while it runs."""
-
-    def decide(self, view: View) -> Proposal | Hold:
-        return Hold("nothing to do")
-
-
-@dataclass(frozen=True)
-class Halves:
-    """Asks for half a rollout."""
-
-    def decide(self, view: View) -> Proposal | Hold:
-        if not view.snapshot.signals:
-            return Hold("no evidence")
-        return Proposal(Setpoints(max_in_flight=1000.5), "a little more")  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class Dreams:
-    """Its gain is no number."""
-
-    def decide(self, view: View) -> Proposal | Hold:
-        if not view.snapshot.signals:
-            return Hold("no evidence")
-        return Proposal(Setpoints(max_in_flight=1600), "it might pay", Interval(0.0, float("nan"), 1.0))
-
-
-@dataclass(frozen=True)
-class Hoards:
-    """Remembers what cannot be written down."""
-
-    def decide(self, view: View) -> Proposal | Hold:
-        return Hold("nothing to do", memory={"seen": [1.0, 2.0]})  # type: ignore[dict-item]
-
-
-@dataclass(frozen=True)
-class Hashes:
-    """Its answer depends on this process's seed of hashes."""
-
-    def decide(self, view: View) -> Proposal | Hold:
-        return Hold(f"{hash('a')} of them")
-
-
-@dataclass(frozen=True)
-class Dates:
-    """Its answer depends on the day."""
-
-    def decide(self, view: View) -> Proposal | Hold:
-        return Hold(f"day {time.time() // 86400:.0f}")
-
-
-@pytest.mark.parametrize(
-    ("policy", "words"),
-    [
-        (Forgets(), "same view"),
-        (Blind(), "without evidence"),
-        (Greedy(), "never adds"),
-        (Raises(), "blind: decide raised KeyError"),
-        (Thaws(), "frozen"),
-        (Halves(), "max_in_flight=1000.5 cannot be set"),
-        (Dreams(), "no interval"),
-        (Hoards(), "finite numbers and words"),
-        (Hashes(), "another process answers"),
-        (Dates(), "another process answers"),
-    ],
-    ids=lambda given: type(given).__name__ if not isinstance(given, str) else "",
-)
-def test_the_kit_catches_one_that_does_not(policy: Policy, words: str) -> None:
+@pytest.mark.parametrize(("policy", "words"), DIFFERING, ids=[type(policy).__name__ for policy, _ in DIFFERING])
+def test_the_kit_catches_one_that_differs_in_another_process(policy: Policy, words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         assert_conforms(policy)
+
+
+def test_what_a_law_breaks_in_a_process_of_its_own_is_told() -> None:
+    with pytest.raises(AssertionError, match=r"starving: decide calls time.sleep at .*bad_laws.py:\d+: a law knows no"):
+        assert_conforms(Sleeps())
+
+
+def test_a_law_that_can_change_or_be_nowhere_else_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Local:
+        def decide(self, view: View) -> Proposal | Hold:
+            return Hold("nothing to do")
+
+    for policy, words in ((Thaws(), "frozen"), (Local(), "a class of a module")):
+        with pytest.raises(AssertionError, match=words):
+            assert_conforms(policy)
+
+
+def test_what_only_an_import_touches_is_left_alone(
+    watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lazily_imported.py").write_text("import time; LOADED_S = time.time()")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert watch.call(lambda: importlib.import_module("lazily_imported").LOADED_S) > 0.0
+
+
+def test_what_collects_garbage_is_not_the_law(watch: Watch) -> None:
+    def timed(*_: object) -> None:
+        time.perf_counter()
+
+    gc.callbacks.append(timed)
+    try:
+        assert watch.call(lambda: len([[] for _ in range(10_000)])) == 10_000
+    finally:
+        gc.callbacks.remove(timed)
 
 
 def test_an_answer_without_a_reason_cannot_be_made() -> None:

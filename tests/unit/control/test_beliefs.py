@@ -1,5 +1,6 @@
 """Service rates as beliefs: they follow, refuse outliers, accept news, and never claim more than they know."""
 
+from dataclasses import replace
 from math import exp, log, sqrt
 from random import Random
 from statistics import NormalDist
@@ -13,12 +14,18 @@ from policies.beliefs import (
     VARIANCE_CAP,
     VARIANCE_FLOOR,
     Belief,
+    Beliefs,
     Reading,
     interval,
     predicted,
     rescaled,
     updated,
 )
+from policies.laws.static import Static
+from policies.noticing import noticed
+from policies.rules import Rules
+from policies.state import State
+from tests.plants import START, TOPOLOGY, FluidPlant
 
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -114,6 +121,17 @@ def test_more_gpus_serve_more_and_are_known_less() -> None:
     assert 5.6 * 48 / 64 < there.rate < 5.6 * (48 / 64) ** 0.5
     assert there.variance > here.variance
     assert rescaled(there, 64).rate == pytest.approx(5.6)
+
+
+def test_a_belief_follows_its_side_to_another_number_of_gpus() -> None:
+    """Sure of 64 GPUs it would refuse what 48 show, as an outlier; of what 48 will show it is less sure."""
+    fewer = replace(START, gpus_trainer=48, gpus_generator=208)
+    seen = FluidPlant(setpoints=fewer).observe(600.0)
+    sure = Beliefs({"trainer": Belief(log(5.6), 1e-4, 500.0, 64)}, used_s=500.0)
+    state, _ = noticed(Rules(Static(), TOPOLOGY), State(accepted=fewer, beliefs=sure), seen, ())
+    trainer = state.beliefs.rates["trainer"]
+    assert (trainer.gpus, trainer.refused) == (48, 0)
+    assert trainer.rate == pytest.approx(5.6 * 48 / 64, rel=0.05)
 
 
 @given(st.lists(st.tuples(ANY_FLOAT, ANY_FLOAT, st.booleans()), max_size=20), st.floats(0, 1e9))

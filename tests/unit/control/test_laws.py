@@ -14,7 +14,7 @@ from policies.settings import SPLIT
 from simulators.snapshot import Signal
 from tests.plants import START
 from tests.unit.control.conftest import known
-from tuner.kits.policies import view_of
+from tuner.kits.situations import view_of
 
 
 def with_signals(view: View, **signals: float) -> View:

@@ -64,6 +64,12 @@ def test_a_doctor_says_why_there_is_nothing_to_choose(folder: Path, equipoise: C
     assert "check gpus_per_engine, trainer_gpu_step" in warned
 
 
+def test_a_doctor_says_which_knob_the_framework_moves_itself(folder: Path, equipoise: Command) -> None:
+    (folder / "job.toml").write_text(JOB.replace("[topology]", '[topology]\nself_tuned = ["gpus_trainer"]'))
+    done = equipoise("doctor", "--job", "job.toml")
+    assert "WARN  actuators: gpus_trainer: prime-rl moves it itself; it is left alone" in done.out
+
+
 @pytest.mark.parametrize(
     ("section", "level", "words"),
     [

@@ -34,6 +34,11 @@ def test_where_nothing_is_wanted_every_knob_has_its_next_steps() -> None:
     assert {a.changes.gpus_trainer for a in of(view, "gpus_trainer")} >= {56, 72}
 
 
+def test_where_only_engines_have_a_limit_its_steps_are_the_knob_s() -> None:
+    view = view_of(job_of("steady-noise-24h", max_in_flight=None, max_in_flight_per_engine=12), "max_in_flight")
+    assert {a.changes.max_in_flight_per_engine for a in of(view, "max_in_flight")} >= {10, 15}
+
+
 def test_what_cannot_be_says_why_and_comes_last() -> None:
     held = balanced(bounds=Bounds(gpus_trainer_min=64, max_in_flight_max=1536))
     found = alternatives(held)

@@ -120,6 +120,16 @@ def test_all_knobs_that_can_be_turned_are_within_its_reach() -> None:
     assert said(0, best, 0.0) > 1.3 * said(0, scenario.setpoints, 0.0)
 
 
+def test_a_limit_that_only_engines_have_is_within_its_reach() -> None:
+    starved = starved_and_oversampled()
+    knobs = replace(starved.setpoints, max_in_flight=None, oversampling_ratio=None)
+    reach = Reach(replace(starved, setpoints=knobs, move=(Move("max_in_flight_per_engine"),)))
+    progress = progress_of(reach.scenario, 10 * 256.0, 4)
+    settings = promising(reach, progress, analytic_rates(reach.scenario, progress), 8)
+    assert max(s.max_in_flight_per_engine or 0 for s in settings) > 10
+    assert {replace(s, max_in_flight_per_engine=10) for s in settings} == {knobs}
+
+
 def test_a_ratio_that_gains_nothing_takes_no_other_setting_s_place() -> None:
     scenario = load("steady-noise-24h").scenario
     progress = progress_of(scenario, 10 * 256.0, 4)

@@ -44,6 +44,14 @@ def test_what_stood_still_and_jumps_with_the_move_is_a_shift(steps: Steps, facto
     assert all("entropy went from" in (told(steps, "entropy", jumped, seed) or "") for seed in range(20))
 
 
+def test_kept_answers_that_grow_longer_are_no_shift_and_shorter_ones_are(steps: Steps) -> None:
+    """Whatever throws long answers away makes the kept ones shorter; longer ones are what models learn to write."""
+    for factor, shift in ((1.6, False), (0.6, True)):
+        jumped = [1.0] * BEFORE + [factor] * AFTER
+        said = [told(steps, "resp_len_mean", jumped, seed) for seed in range(20)]
+        assert all(("length of what is kept went from" in (word or "")) is shift for word in said)
+
+
 def test_what_fell_slowly_and_collapses_with_the_move_is_a_shift(steps: Steps) -> None:
     collapsed = falling(0.98)[:BEFORE] + [0.25 * 0.98**i for i in range(BEFORE, BEFORE + AFTER)]
     assert all(told(steps, "entropy", collapsed, seed) for seed in range(20))

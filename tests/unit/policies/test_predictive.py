@@ -114,6 +114,21 @@ def test_a_limit_of_each_engine_goes_up_with_the_limit_of_all() -> None:
     assert (then.max_in_flight_per_engine or 0) * engines >= then.max_in_flight
 
 
+@pytest.mark.parametrize("total", [None, 2000])
+def test_a_limit_of_each_engine_goes_up_alone_where_it_alone_binds(total: int | None) -> None:
+    """Engines that are limited one by one, as a server's own limit does it, and no total or one that is far off."""
+    view = view_of(job_of("steady-noise-24h", max_in_flight=total, max_in_flight_per_engine=12), "max_in_flight")
+    answer = Predictive().decide(view)
+    assert isinstance(answer, Proposal)
+    each = answer.changes.max_in_flight_per_engine or 0
+    assert answer.changes == Setpoints(max_in_flight_per_engine=each)
+    assert useful(view, merged(view.in_force, answer.changes)) > 1.2 * useful(view, view.in_force)
+    if total is None:
+        bound = Predictive().decide(replace(view, bounds=Bounds(max_in_flight_max=24 * (each - 1))))
+        assert isinstance(bound, Proposal)
+        assert 12 < (bound.changes.max_in_flight_per_engine or 0) < each
+
+
 @pytest.mark.parametrize(
     ("now", "near"), [(None, [1.125]), (1.075, [1.0, 1.2]), (2.0, [1.875]), (2.5, [2.375]), (1.25, [1.125, 1.375])]
 )
@@ -211,6 +226,7 @@ def test_a_knob_that_is_only_advised_is_still_spoken_of() -> None:
         (Setpoints(gpus_generator=24, gpus_prefill=8, gpus_decode=16, max_in_flight_per_engine=16), 40, 20),
         (Setpoints(max_in_flight=32, max_in_flight_per_engine=16), 40, None),
         (Setpoints(engines=2, max_in_flight=32), 40, None),
+        (Setpoints(engines=2, max_in_flight=32, max_in_flight_per_engine=8), 40, None),
     ],
 )
 def test_what_lets_more_be_in_flight(now: Setpoints, total: int, each: int | None) -> None:
