@@ -10,10 +10,11 @@ from policies.objective import Constraint, Violation, violations, worsened
 from policies.settings import ACTED, SPLIT, gpus, merged, values
 from policies.stages import first_step, way
 from policies.unmodelled import growth, measured, unmodelled
-from simulators.legality import legal_sizes, refusal
+from simulators.legality import generator_gpus, legal_sizes, refusal, refused_pools
 from simulators.plant import Change, Setpoints
 from simulators.signals import TINY
 
+COUNTS = ("gpus_trainer", "gpus_generator", "max_in_flight")
 SIZES_SHOWN = 8
 """Legal sizes that a refusal names."""
 
@@ -32,7 +33,15 @@ def legal(case: Case) -> Ruling:
     owned = [k for k in case.knobs if k in view.topology.self_tuned]
     if owned:
         return Ruling(f"the framework tunes {owned[0]} itself", HoldCode.ILLEGAL)
-    return _legal_split(case) if SPLIT in case.knobs else OK
+    return _legal_split(case) if SPLIT in case.knobs else _legal_pools(case)
+
+
+def _legal_pools(case: Case) -> Ruling:
+    now, then = case.view.in_force, case.then
+    why = refused_pools(case.view.topology, now, then)
+    if why is None and generator_gpus(then) != generator_gpus(now):
+        why = f"{generator_gpus(then)} GPUs of the generator after the move, {generator_gpus(now)} before"
+    return OK if why is None else Ruling(why, HoldCode.ILLEGAL)
 
 
 def _legal_split(case: Case) -> Ruling:
@@ -47,7 +56,8 @@ def _legal_split(case: Case) -> Ruling:
             f"{gpus(then)} GPUs after the move, {gpus(view.in_force)} before: a split moves, never adds",
             HoldCode.ILLEGAL,
         )
-    return OK
+    pools = refused_pools(view.topology, view.in_force, then)
+    return OK if pools is None else Ruling(pools, HoldCode.ILLEGAL)
 
 
 def _sizes(view: View) -> tuple[int, ...]:
@@ -134,5 +144,8 @@ def within_budget(case: Case) -> Ruling:
     total, held = gpus(then), gpus(now)
     if total is not None and held is not None and total > max(held, case.view.topology.gpus_total or held):
         return Ruling(f"{total} GPUs exceed the {held} in force", HoldCode.BUDGET)
-    empty = [n for n in ("gpus_trainer", "gpus_generator", "max_in_flight") if values(case.changes).get(n, 1) < 1]
+    pools = refused_pools(case.view.topology, now, then)
+    if pools is not None:
+        return Ruling(pools, HoldCode.BUDGET)
+    empty = [n for n in COUNTS if values(case.changes).get(n, 1) < 1]
     return Ruling(f"{empty[0]} would be under 1", HoldCode.BUDGET) if empty else OK

@@ -70,6 +70,16 @@ class Greedy:
 
 
 @dataclass(frozen=True)
+class Divides:
+    """Has more GPUs in its pools than the generator has."""
+
+    def decide(self, view: View) -> Proposal | Hold:
+        if not view.snapshot.signals:
+            return Hold("no evidence")
+        return Proposal(Setpoints(gpus_prefill=128, gpus_decode=128), "more is more")
+
+
+@dataclass(frozen=True)
 class Raises:
     """Takes for granted what may be missing."""
 
@@ -135,6 +145,7 @@ class Dates:
         (Forgets(), "same view"),
         (Blind(), "without evidence"),
         (Greedy(), "never adds"),
+        (Divides(), "not the 192 of the generator"),
         (Raises(), "blind: decide raised KeyError"),
         (Thaws(), "frozen"),
         (Halves(), "max_in_flight=1000.5 cannot be set"),

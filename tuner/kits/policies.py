@@ -20,6 +20,7 @@ from policies.beliefs import Belief, Beliefs
 from policies.control import Capability, Hold, Policy, Proposal, View
 from policies.sanity import unsettable
 from policies.settings import ACTED, SPLIT, gpus, knobs_of, merged, values
+from simulators.legality import refused_pools
 from simulators.plant import Bounds, Mode, Setpoints, Topology
 from simulators.snapshot import Row, Snapshot
 from simulators.window import assemble
@@ -146,6 +147,8 @@ def _possible(name: str, view: View, answer: Proposal) -> None:
     assert all(isfinite(v) and v > 0 for v in values(changes).values()), f"{name}: {changes} has impossible numbers"
     if SPLIT in knobs_of(changes):
         assert gpus(then) == gpus(view.in_force), f"{name}: a split moves GPUs, it never adds any"
+    pools = refused_pools(view.topology, view.in_force, then)
+    assert pools is None, f"{name}: {pools}"
     gain = answer.gain_frac
     if gain is not None:
         assert gain.low <= gain.mean <= gain.high, f"{name}: {gain} is no interval"

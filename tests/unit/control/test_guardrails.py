@@ -17,7 +17,7 @@ from simulators.plant import Bounds, Change, Inventory, Setpoints, Topology, Tra
 from simulators.snapshot import Signal, Snapshot
 from simulators.workload import Workload
 from tests.plants import START, TOPOLOGY
-from tests.unit.control.conftest import view_after
+from tests.unit.control.conftest import CAPABILITIES, view_after
 from tests.unit.control.test_gate import WORKLOAD, TwoRates
 
 GAIN = Interval(0.03, 0.06, 0.09)
@@ -59,6 +59,14 @@ AT_MOST_1 = Bounds(staleness_max=1.0)
 MORE, FEWER = Setpoints(max_in_flight=1600), Setpoints(max_in_flight=1400)
 OVER = Setpoints(gpus_trainer=64, gpus_generator=192)
 
+
+def divided(changes: Setpoints, **now: Any) -> Case:
+    """The same of a generator with pools for prefill and decode."""
+    there = replace(START, **{"gpus_prefill": 64, "gpus_decode": 128, **now})
+    able = (*CAPABILITIES, Capability("prefill_decode_split", cost_s=5.0))
+    return case(changes=changes, in_force=there, capabilities=able)
+
+
 HELD: dict[str, tuple[Callable[[], Case], HoldCode]] = {
     "nothing is known": (lambda: case(snapshot=Snapshot({})), HoldCode.STALE),
     "the evidence is old": (lambda: case(snapshot=aged(601.0)), HoldCode.STALE),
@@ -95,6 +103,20 @@ HELD: dict[str, tuple[Callable[[], Case], HoldCode]] = {
         HoldCode.ILLEGAL,
     ),
     "GPUs out of nowhere": (lambda: case(changes=Setpoints(gpus_trainer=72)), HoldCode.ILLEGAL),
+    "pools of more GPUs than the generator has": (
+        lambda: divided(Setpoints(gpus_prefill=128, gpus_decode=128)),
+        HoldCode.ILLEGAL,
+    ),
+    "pools of fewer GPUs": (lambda: divided(Setpoints(gpus_prefill=32)), HoldCode.ILLEGAL),
+    "half an engine of prefill": (lambda: divided(Setpoints(gpus_prefill=68, gpus_decode=124)), HoldCode.ILLEGAL),
+    "a split that leaves nothing to decode": (
+        lambda: divided(Setpoints(gpus_trainer=192, gpus_generator=64, gpus_decode=0)),
+        HoldCode.ILLEGAL,
+    ),
+    "pools of an unknown generator that grow": (
+        lambda: divided(Setpoints(gpus_prefill=72), gpus_generator=None),
+        HoldCode.ILLEGAL,
+    ),
     "a sandbox quota": (
         lambda: case(in_force=replace(START, sandbox_quota=1550)),
         HoldCode.BOUND,
@@ -323,6 +345,16 @@ class Silent(TwoRates):
 
     def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
         return replace(super().predict(topology, workload, setpoints), staleness=None)
+
+
+def test_pools_that_are_all_of_the_generator_may_be_turned() -> None:
+    assert guarded(divided(Setpoints(gpus_prefill=72, gpus_decode=120)))[1].code is None
+    assert guarded(divided(with_trainer(divided(Setpoints()).view.in_force, TOPOLOGY, 56)))[1].code is None
+
+
+@pytest.mark.parametrize("knob", [Setpoints(gpus_prefill=128), Setpoints(gpus_prefill=0, gpus_decode=192)])
+def test_the_budget_counts_the_pools_too(knob: Setpoints) -> None:
+    assert CHAIN["within-budget"](divided(knob)).code is HoldCode.BUDGET
 
 
 def budget(**changes: Any) -> HoldCode | None:
