@@ -202,6 +202,6 @@ def _controlled(case: Case, mark: Mark, policy: str, parameters: Mapping[str, fl
         mark.goal / hours if run.seconds < inf else 0.0,
         sum(ages) / len(ages) if ages else None,
         moves=float(run.moves),
-        excess={name: float(run.violations.get(name, 0)) for name in ("staleness", "budget", "quota")},
+        excess={name: max(beyond) for name, beyond in run.excess.items()},
         stopped=run.unfinished if run.seconds == inf else None,
     )

@@ -389,3 +389,55 @@ def test_floors_and_budget_are_not_broken_further_and_may_be_mended(
     changes: Setpoints, bounds: Bounds, code: HoldCode | None
 ) -> None:
     assert budget(changes=changes, bounds=bounds) is code
+
+
+# ---- worth it ----
+
+
+def payback(share: float, **changes: Any) -> HoldCode | None:
+    """With a horizon in which the whole gain is so many times the cost."""
+    made = case(**changes)
+    horizon_s = share * cost_s(made.view, made.changes) / GAIN.mean
+    return CHAIN["pays-back"](replace(made, view=replace(made.view, horizon_s=horizon_s))).code
+
+
+@pytest.mark.parametrize(("ratio", "step_frac"), [(2.0, 1.0), (3.0, 1.0), (1.0, 1.0), (2.0, 0.25)])
+def test_a_gain_pays_for_its_cost_so_often_and_a_step_wins_its_share_of_it(ratio: float, step_frac: float) -> None:
+    limits = Limits(payback_ratio=ratio)
+    just = ratio / step_frac
+    assert payback(1.01 * just, limits=limits, step_frac=step_frac) is None
+    assert payback(0.99 * just, limits=limits, step_frac=step_frac) is HoldCode.PAYBACK
+
+
+def test_the_first_step_of_a_long_way_has_to_pay_by_its_own_share() -> None:
+    """A third of the way to 40 wins a third of 6 %: what pays for the whole does not pay for that."""
+    long = {"changes": with_trainer(START, TOPOLOGY, 40), "good_moves": 0}
+    first = case(changes=TO_GENERATOR)
+    horizon_s = 4.0 * cost_s(first.view, TO_GENERATOR) / GAIN.mean
+    assert guarded(case(horizon_s=horizon_s))[1].code is None
+    _, ruling, trail = guarded(case(horizon_s=horizon_s, **long))
+    assert trail[-1].guard == "pays-back"
+    assert ruling.code is HoldCode.PAYBACK
+    assert guarded(case(horizon_s=2.0 * horizon_s, **long))[1].code is None
+
+
+@pytest.mark.parametrize(
+    ("past", "most", "code"),
+    [
+        ((Direction.UP,), 1, None),
+        ((Direction.UP,), 0, HoldCode.OSCILLATION),
+        ((Direction.DOWN, Direction.UP), 1, HoldCode.OSCILLATION),
+        ((Direction.DOWN, Direction.UP), 2, None),
+        ((Direction.DOWN, Direction.DOWN), 0, None),
+    ],
+)
+def test_a_knob_changes_its_direction_so_often_within_its_memory(
+    past: tuple[Direction, ...], most: int, code: HoldCode | None
+) -> None:
+    """All of them long settled, and not yet forgotten."""
+    now_s = case().view.now_s
+    moves = tuple(PastMove(now_s - 3000.0 + 100.0 * i, SPLIT, way) for i, way in enumerate(past))
+    assert CHAIN["steady"](case(recent=moves, limits=Limits(reversals_max=most))).code is code
+    forgotten = tuple(replace(move, at_s=now_s - 7300.0) for move in moves)
+    if past[-1] is Direction.UP and most:
+        assert CHAIN["steady"](case(recent=forgotten, limits=Limits(reversals_max=most))).code is None
