@@ -1,4 +1,4 @@
-"""An evaluation counts every bound that a law breaks, by what the job really did, and none that doing nothing breaks."""
+"""An evaluation counts each bound that a law breaks, by what the job really did, and none that doing nothing breaks."""
 
 from dataclasses import dataclass, replace
 from typing import Any
