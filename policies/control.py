@@ -11,7 +11,7 @@ from typing import Protocol
 
 from policies.base import Direction, Interval
 from policies.beliefs import Beliefs
-from policies.objective import Objective
+from policies.objective import Objective, Violation, violations
 from policies.settings import with_trainer, without
 from simulators.model import PlantModel, Prediction
 from simulators.plant import Bounds, Change, Inventory, Observation, Setpoints, Topology
@@ -151,6 +151,17 @@ class View:
             return self.simulator.predict(self.topology, self.workload, without(settings, self.missing))
         except ValueError:
             return None
+
+    def broken(self, settings: Setpoints, prediction: Prediction | None = None) -> tuple[Violation, ...]:
+        """The hard bounds that a setting breaks, by what is predicted of it."""
+        return violations(self.objective, self.bounds, self.with_quota(settings), prediction)
+
+    def with_quota(self, settings: Setpoints) -> Setpoints:
+        """The setting with the quota of sandboxes that is measured, where the job states none."""
+        quota = self.snapshot.get("sandbox_quota")
+        return (
+            settings if settings.sandbox_quota is not None or not quota else replace(settings, sandbox_quota=int(quota))
+        )
 
     def capability(self, knob: str) -> Capability | None:
         return next((c for c in self.capabilities if c.knob == knob), None)

@@ -214,7 +214,7 @@ def question_of(view: View, changes: Setpoints) -> Question:
     """What the gate is asked of a change."""
     return Question(
         view.topology,
-        view.in_force,
+        view.with_quota(view.in_force),
         changes,
         cost_s(view, changes),
         view.horizon_s,

@@ -6,7 +6,7 @@ from math import isfinite
 from policies.beliefs import CENTRAL_80
 from policies.control import HoldCode, View, split_to
 from policies.guardrails.case import OK, Case, Ruling
-from policies.objective import Constraint, Violation, violations, worsened
+from policies.objective import Constraint, Violation, worsened
 from policies.settings import ACTED, SPLIT, gpus, merged, values
 from policies.stages import first_step, way
 from policies.unmodelled import growth, measured, unmodelled
@@ -80,9 +80,10 @@ def _broken(view: View, settings: Setpoints) -> tuple[Violation, ...]:
     prediction, times = view.predicted(settings), growth(view.in_force, settings)
     seen = measured(view.snapshot, view.in_force, times)
     if prediction is None:
-        return unmodelled(view.objective, view.bounds, settings, seen, times)
-    told = prediction if prediction.staleness is not None else replace(prediction, staleness=seen)
-    return violations(view.objective, view.bounds, settings, told)
+        return unmodelled(view.objective, view.bounds, view.with_quota(settings), seen, times)
+    return view.broken(
+        settings, prediction if prediction.staleness is not None else replace(prediction, staleness=seen)
+    )
 
 
 def one_step(case: Case) -> Ruling:
@@ -137,8 +138,7 @@ def within_budget(case: Case) -> Ruling:
     """Floors and budget, last, whatever the rest said."""
     now, then = case.view.in_force, case.then
     hard = (Constraint.BUDGET, Constraint.TRAINER_SIZE, Constraint.IN_FLIGHT)
-    before, after = (violations(case.view.objective, case.view.bounds, setting) for setting in (now, then))
-    for broken in worsened(before, after):
+    for broken in worsened(case.view.broken(now), case.view.broken(then)):
         if broken.constraint in hard:
             return Ruling(broken.reason, HoldCode.BUDGET)
     total, held = gpus(then), gpus(now)

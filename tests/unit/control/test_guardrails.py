@@ -121,6 +121,10 @@ HELD: dict[str, tuple[Callable[[], Case], HoldCode]] = {
         lambda: case(in_force=replace(START, sandbox_quota=1550)),
         HoldCode.BOUND,
     ),
+    "a sandbox quota that is measured": (
+        lambda: case(snapshot=with_signals(sandbox_quota=1550.0)),
+        HoldCode.BOUND,
+    ),
     "the donor would be the slower side": (
         lambda: case(changes=with_trainer(START, TOPOLOGY, 16), good_moves=9),
         HoldCode.DONOR,
