@@ -157,11 +157,12 @@ class View:
         return violations(self.objective, self.bounds, self.with_quota(settings), prediction)
 
     def with_quota(self, settings: Setpoints) -> Setpoints:
-        """The setting with the quota of sandboxes that is measured, where the job states none."""
-        quota = self.snapshot.get("sandbox_quota")
-        return (
-            settings if settings.sandbox_quota is not None or not quota else replace(settings, sandbox_quota=int(quota))
-        )
+        """The setting with the quota of sandboxes that was measured last, where the job states none."""
+        if settings.sandbox_quota is not None:
+            return settings
+        told = (row.values["sandbox_quota"] for row in reversed(self.snapshot.rows) if "sandbox_quota" in row.values)
+        quota = next(told, self.snapshot.get("sandbox_quota"))
+        return replace(settings, sandbox_quota=int(quota)) if quota else settings
 
     def capability(self, knob: str) -> Capability | None:
         return next((c for c in self.capabilities if c.knob == knob), None)

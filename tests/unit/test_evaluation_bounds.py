@@ -176,6 +176,24 @@ def test_a_sandbox_quota_is_held_against_what_is_in_flight_and_against_what_is_s
     assert broken(in_boxes(starts_per_s_limit=0.5 * per_s)) == {START_QUOTA: len(log) - BLOCK_STEPS}
 
 
+def test_a_quota_that_falls_is_broken_by_whoever_lowered_it_and_by_whoever_then_asks_for_more(
+    log: list[StepLog],
+) -> None:
+    def falls(flights: dict[int, float]) -> dict[str, int]:
+        found = []
+        for place, entry in enumerate(log):
+            boxes = Sandboxes(start_s=1.0, live_limit=600 if place < 40 else 300)
+            stations = replace(entry.job.stations, sandboxes=boxes)
+            shown = with_shown(entry, inflight_rollouts=flights.get(place, 500.0))
+            found.append(replace(shown, job=replace(entry.job, stations=stations)))
+        return broken(found)
+
+    assert falls({}) == {}
+    assert falls({39: 550.0, 45: 540.0}) == {}
+    assert falls({45: 540.0, 50: 290.0}) == {"sandbox-quota": 1}
+    assert falls({20: 650.0}) == {"sandbox-quota": 1}
+
+
 def test_the_order_of_admission_is_held_to_its_worst_too() -> None:
     job = small(20)
     ordered = replace(job, stations=replace(job.stations, admission=Admission(Plug.WIP_CAP, 24, order=Order.ADMISSION)))

@@ -7,13 +7,14 @@ promise, GPUs, sizes and quotas hold in every step.
 # 16 steps with 84 % +- 1 % of the attempted length kept, bound 90 %: all 16 are 4 % beyond it | 89 % +- 1 %: none is
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import sqrt
+from math import ceil, sqrt
 from statistics import fmean, stdev
 
 from policies.objective import CHANCE, Constraint, StalenessBound, objective_of, violations
 from policies.settings import gpus
+from simulators.event_state import Job
 from simulators.plant import Bounds
 from simulators.scenario import Scenario
 from simulators.signals import TINY
@@ -23,6 +24,8 @@ BLOCK_STEPS = 16
 """Of one mean: four times as sure as that of a step."""
 FEWEST = 4
 """Steps that have a mean with an error; fewer at the end of a run belong to the block before."""
+ROUNDING = 1e-6
+"""No excess of anything that is counted here."""
 START_QUOTA = "sandbox-starts"
 DIGITS = 4
 """As exact as anybody reads it."""
@@ -31,13 +34,17 @@ DIGITS = 4
 def excesses(scenario: Scenario, log: Sequence[StepLog]) -> dict[str, tuple[float, ...]]:
     """By bound, how far the steps are beyond it that are beyond it at all."""
     found: dict[str, list[float]] = {}
-    for place, block in enumerate(_blocks(log)):
-        for name, excess in _of_block(scenario, block, filling=place == 0):
-            if excess > TINY:
+    for start, end in _blocks(log):
+        block = log[start:end]
+        for name, excess in (
+            *_of_block(scenario, block, filling=start == 0),
+            *_biases(scenario.bounds, log, start, end),
+        ):
+            if excess > ROUNDING:
                 found.setdefault(name, []).extend([excess] * len(block))
-        for name, excess in (pair for entry in block for pair in _of_step(scenario, entry)):
-            if excess > TINY:
-                found.setdefault(name, []).append(excess)
+    for name, excess in (*(pair for entry in log for pair in _of_step(scenario, entry)), *_of_quota(log)):
+        if excess > ROUNDING:
+            found.setdefault(name, []).append(excess)
     return {name: tuple(float(f"{excess:.{DIGITS}g}") for excess in found[name]) for name in sorted(found)}
 
 
@@ -47,10 +54,9 @@ def beyond(ours: Mapping[str, Sequence[float]], theirs: Mapping[str, Sequence[fl
     return {name: count for name, count in counts.items() if count}
 
 
-def _blocks(log: Sequence[StepLog]) -> Iterator[Sequence[StepLog]]:
+def _blocks(log: Sequence[StepLog]) -> Iterator[tuple[int, int]]:
     starts = list(range(0, max(1, len(log) - FEWEST + 1), BLOCK_STEPS))
-    for start, end in zip(starts, [*starts[1:], len(log)], strict=True):
-        yield log[start:end]
+    yield from zip(starts, [*starts[1:], len(log)], strict=True)
 
 
 def _of_step(scenario: Scenario, entry: StepLog) -> Iterator[tuple[str, float]]:
@@ -65,10 +71,24 @@ def _of_step(scenario: Scenario, entry: StepLog) -> Iterator[tuple[str, float]]:
     oldest, limit = shown.get("staleness_max"), bounds.staleness_max
     if objective.staleness is StalenessBound.MAXIMUM and oldest is not None and limit is not None:
         yield Constraint.STALENESS, oldest - limit
-    fleet, flight = job.stations.sandboxes, shown.get("inflight_rollouts")
-    quota = job.setpoints.sandbox_quota or (fleet.live_limit if fleet is not None else None)
-    if fleet is not None and quota is not None and flight is not None:
-        yield Constraint.SANDBOX_QUOTA, flight - quota
+
+
+def _of_quota(log: Sequence[StepLog]) -> Iterator[tuple[str, float]]:
+    """Each rollout in flight wants a sandbox. A quota that falls below what is in flight is broken by whoever lowered
+    it: then nothing counts but more than there was."""
+    quota, most, granted = None, 0.0, 0.0
+    for entry in log:
+        knobs, flight = entry.job.setpoints, entry.row.values.get("inflight_rollouts", 0.0)
+        if (now := _quota(entry.job)) != quota:
+            quota, granted = now, most
+        if quota is not None:
+            yield Constraint.SANDBOX_QUOTA, flight - max(quota, granted)
+        most = max(knobs.max_in_flight or 0.0, flight)
+
+
+def _quota(job: Job) -> int | None:
+    fleet = job.stations.sandboxes
+    return None if fleet is None else job.setpoints.sandbox_quota or fleet.live_limit
 
 
 def _of_block(scenario: Scenario, block: Sequence[StepLog], *, filling: bool) -> Iterator[tuple[str, float]]:
@@ -77,7 +97,6 @@ def _of_block(scenario: Scenario, block: Sequence[StepLog], *, filling: bool) ->
         ages = [entry.row.values["staleness_mean"] for entry in block if "staleness_mean" in entry.row.values]
         if ages:
             yield Constraint.STALENESS, fmean(ages) - CHANCE * _error(ages) - bounds.staleness_max
-    yield from _biases(bounds, block)
     fleet = block[0].job.stations.sandboxes if block else None
     if fleet is not None and fleet.starts_per_s_limit is not None and not filling:
         asked = sum(entry.row.values.get("dispatched", 0.0) for entry in block)
@@ -85,14 +104,23 @@ def _of_block(scenario: Scenario, block: Sequence[StepLog], *, filling: bool) ->
         yield START_QUOTA, (asked - CHANCE * sqrt(asked)) / max(TINY, seconds) - fleet.starts_per_s_limit
 
 
-def _biases(bounds: Bounds, block: Sequence[StepLog]) -> Iterator[tuple[str, float]]:
-    trained = sum((entry.trained for entry in block), Rollouts())
-    attempted = sum((entry.attempted for entry in block), Rollouts())
+def _biases(bounds: Bounds, log: Sequence[StepLog], start: int, end: int) -> Iterator[tuple[str, float]]:
+    """What is trained was begun as many steps before as it is old: it is held against what was attempted then or since,
+    whichever is nearest. Lengths that grow or swing meanwhile are no bias."""
+    block = log[start:end]
+    ages = [entry.row.values.get("staleness_mean", 0.0) for entry in block]
+    shifts = range(min(start, ceil(fmean(ages))) + 1) if ages else ()
     for name, of in ((Constraint.LENGTH_BIAS, _length), (Constraint.SOLVE_BIAS, _solved)):
-        whole = _ratio(of(trained), of(attempted))
+        kept = of(_sum(entry.trained for entry in block))
+        then = [of(_sum(entry.attempted for entry in log[start - back : end - back])) for back in shifts]
+        wholes = [ratio for attempted in then if (ratio := _ratio(kept, attempted)) is not None]
         parts = [ratio for e in block if (ratio := _ratio(of(e.trained), of(e.attempted))) is not None]
-        if whole is not None:
-            yield name, bounds.kept_over_attempted_min - whole - CHANCE * _error(parts)
+        if wholes:
+            yield name, bounds.kept_over_attempted_min - max(wholes) - CHANCE * _error(parts)
+
+
+def _sum(parts: Iterable[Rollouts]) -> Rollouts:
+    return sum(parts, Rollouts())
 
 
 def _length(of: Rollouts) -> float | None:
