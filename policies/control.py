@@ -13,6 +13,7 @@ from policies.base import Direction, Interval
 from policies.beliefs import Beliefs
 from policies.objective import Objective, Violation, violations
 from policies.settings import with_trainer, without
+from policies.unmodelled import with_quota
 from simulators.model import PlantModel, Prediction
 from simulators.plant import Bounds, Change, Inventory, Observation, Setpoints, Topology
 from simulators.snapshot import Snapshot
@@ -154,15 +155,7 @@ class View:
 
     def broken(self, settings: Setpoints, prediction: Prediction | None = None) -> tuple[Violation, ...]:
         """The hard bounds that a setting breaks, by what is predicted of it."""
-        return violations(self.objective, self.bounds, self.with_quota(settings), prediction)
-
-    def with_quota(self, settings: Setpoints) -> Setpoints:
-        """The setting with the quota of sandboxes that was measured last, where the job states none."""
-        if settings.sandbox_quota is not None:
-            return settings
-        told = (row.values["sandbox_quota"] for row in reversed(self.snapshot.rows) if "sandbox_quota" in row.values)
-        quota = next(told, self.snapshot.get("sandbox_quota"))
-        return replace(settings, sandbox_quota=int(quota)) if quota else settings
+        return violations(self.objective, self.bounds, with_quota(settings, self.snapshot), prediction)
 
     def capability(self, knob: str) -> Capability | None:
         return next((c for c in self.capabilities if c.knob == knob), None)

@@ -33,6 +33,7 @@ from policies.sanity import aged, sane, unsettable
 from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
 from policies.settings import direction, knobs_of, missing_of
 from policies.state import Asked, State
+from policies.unmodelled import with_quota
 from policies.wishes import refused, wanted
 from simulators.plant import Observation, Setpoints
 
@@ -214,7 +215,7 @@ def question_of(view: View, changes: Setpoints) -> Question:
     """What the gate is asked of a change."""
     return Question(
         view.topology,
-        view.with_quota(view.in_force),
+        with_quota(view.in_force, view.snapshot),
         changes,
         cost_s(view, changes),
         view.horizon_s,

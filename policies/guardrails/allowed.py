@@ -9,7 +9,7 @@ from policies.guardrails.case import OK, Case, Ruling
 from policies.objective import Constraint, Violation, worsened
 from policies.settings import ACTED, SPLIT, gpus, merged, values
 from policies.stages import first_step, way
-from policies.unmodelled import growth, measured, unmodelled
+from policies.unmodelled import growth, measured, unmodelled, with_quota
 from simulators.legality import generator_gpus, legal_sizes, refusal, refused_pools
 from simulators.plant import Change, Setpoints
 from simulators.signals import TINY
@@ -80,7 +80,7 @@ def _broken(view: View, settings: Setpoints) -> tuple[Violation, ...]:
     prediction, times = view.predicted(settings), growth(view.in_force, settings)
     seen = measured(view.snapshot, view.in_force, times)
     if prediction is None:
-        return unmodelled(view.objective, view.bounds, view.with_quota(settings), seen, times)
+        return unmodelled(view.objective, view.bounds, with_quota(settings, view.snapshot), seen, times)
     return view.broken(
         settings, prediction if prediction.staleness is not None else replace(prediction, staleness=seen)
     )

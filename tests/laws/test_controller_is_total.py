@@ -37,7 +37,7 @@ from policies.settings import gpus, values
 from policies.state import State
 from simulators.clock import VirtualClock
 from simulators.legality import generator_gpus
-from simulators.plant import Bounds, Inventory, Observation, Order, Receipt, Setpoints, Status, Topology
+from simulators.plant import Bounds, Inventory, Observation, Setpoints, Topology
 from simulators.snapshot import Row, Signal, Snapshot
 from tests.plants import START, TOPOLOGY, FluidPlant
 from tests.stories.driving import Kept
@@ -310,54 +310,6 @@ def test_a_clock_that_runs_back_is_a_clock_that_stands() -> None:
     after, decision = tick(rules(), state, plant.observe(3600.0), (), 100.0)
     assert after.at_s == 3600.0
     assert decision.at_s == 3600.0
-
-
-class Odd(FluidPlant):
-    """Shows and answers whatever comes to its mind."""
-
-    shows: Any = None
-    answers: Any = None
-
-    def observe(self, now_s: float) -> Observation:
-        seen: Any = super().observe(now_s)
-        return seen if self.shows is None else self.shows[0]
-
-    def apply(self, order: Order, now_s: float) -> Receipt:
-        said: Any = self.answers[0]
-        return said
-
-
-THINGS: Any = st.one_of(
-    VALUES,
-    st.sampled_from([Setpoints(), {}, (), Receipt]),
-    st.builds(Receipt, st.just("d1"), st.dictionaries(st.sampled_from(["gpus_trainer"]), VALUES, min_size=1)),
-)
-
-
-@pytest.mark.slow
-@settings(max_examples=30, deadline=None)
-@given(THINGS)
-def test_a_plant_that_answers_anything_refuses_its_order_and_says_what_it_was(thing: Any) -> None:
-    plant, kept = Odd(), Kept()
-    plant.answers = (thing,)
-    parts = Parts(plant, rules(), VirtualClock(), kept, NoInbox())
-    run(parts, State(mode=ControlMode.AUTO), 1800.0)
-    told = [entry.receipt for entry in kept.entries if entry.receipt is not None]
-    assert told
-    for receipt in told:
-        assert receipt.status is Status.REFUSED
-        assert all("no Receipt" in outcome.reason for outcome in receipt.outcomes.values())
-
-
-@settings(max_examples=30, deadline=None)
-@given(THINGS)
-def test_a_plant_that_shows_anything_is_a_plant_that_shows_nothing(thing: Any) -> None:
-    plant = Odd()
-    plant.shows = (thing,)
-    kept = Kept()
-    run(Parts(plant, rules(), VirtualClock(), kept, NoInbox()), State(mode=ControlMode.AUTO), 100.0)
-    assert all(entry.decision.code == "stale" or "known" in entry.decision.reason for entry in kept.entries)
-    assert all("no Observation" in entry.seen.snapshot.notes[0].detail for entry in kept.entries)
 
 
 def test_a_law_that_fails_is_a_hold() -> None:

@@ -13,7 +13,7 @@ from simulators.event_state import Job
 from simulators.model import Prediction
 from simulators.plant import Bounds, Change, Setpoints, Topology
 from simulators.scenario import job_at
-from simulators.snapshot import Row, snapshot_of
+from simulators.snapshot import snapshot_of
 from simulators.workload import Workload
 from tuner.scenario_files import load
 
@@ -282,12 +282,3 @@ def test_no_more_goes_in_flight_than_the_quota_of_sandboxes_that_is_measured() -
     assert 400 < (bounded.changes.max_in_flight or 0) <= 600
     over = Predictive().decide(replace(view, snapshot=snapshot_of(step_s=80.0, sandbox_quota=300.0)))
     assert isinstance(over, Hold)
-
-
-def test_the_quota_that_was_measured_last_is_in_force() -> None:
-    view = view_of(job_of("steady-noise-24h", max_in_flight=400), "max_in_flight")
-    rows = tuple(Row({"sandbox_quota": quota}, step) for step, quota in enumerate((2400.0, 2400.0, 420.0)))
-    fallen = replace(view, snapshot=replace(snapshot_of(step_s=80.0, sandbox_quota=1740.0), rows=rows))
-    assert fallen.with_quota(fallen.in_force).sandbox_quota == 420
-    assert fallen.with_quota(replace(fallen.in_force, sandbox_quota=500)).sandbox_quota == 500
-    assert view.with_quota(view.in_force) == view.in_force
