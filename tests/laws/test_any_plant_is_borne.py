@@ -39,13 +39,13 @@ THINGS: Any = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(THINGS)
 def test_a_plant_that_answers_anything_refuses_its_order_and_says_what_it_was(thing: Any) -> None:
     plant, kept = Odd(), Kept()
     plant.answers = (thing,)
     parts = Parts(plant, rules(), VirtualClock(), kept, NoInbox())
-    run(parts, State(mode=ControlMode.AUTO), 1800.0)
+    run(parts, State(mode=ControlMode.AUTO), 1200.0)
     told = [entry.receipt for entry in kept.entries if entry.receipt is not None]
     assert told
     for receipt in told:
@@ -53,7 +53,7 @@ def test_a_plant_that_answers_anything_refuses_its_order_and_says_what_it_was(th
         assert all("no Receipt" in outcome.reason for outcome in receipt.outcomes.values())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(THINGS)
 def test_a_plant_that_shows_anything_is_a_plant_that_shows_nothing(thing: Any) -> None:
     plant = Odd()

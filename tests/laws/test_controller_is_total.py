@@ -175,7 +175,7 @@ def whole(at: Setpoints) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(WISHES, st.sampled_from([START, DIVIDED]))
 def test_whatever_a_law_asks_for_no_gpu_is_added_and_the_pools_are_all_of_the_generator(
     policy: Policy, start: Setpoints

@@ -22,7 +22,7 @@ STATED = job_at(load("tool-calls-20-to-51").scenario, 0, 0.0)
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(hostile((STATED.setpoints,)), min_size=1, max_size=3))
 def test_the_law_with_a_model_is_total_too(story: list[Observation]) -> None:
     """Of a stated job with pools, whose model follows whatever it is shown."""

@@ -26,7 +26,7 @@ from tuner.loop import NoInbox, NoLedger, Parts, run
 
 def starved(**bounds: float) -> Scenario:
     """A generator that limits, prompts of very different lengths, 512 rollouts in flight for batches of 256."""
-    job = small(80, tuple(Move(knob) for knob in ("oversampling_ratio", "max_in_flight")))
+    job = small(64, tuple(Move(knob) for knob in ("oversampling_ratio", "max_in_flight")))
     lengths = Lengths(1000.0, sigma=1.0, max_tokens=8192, between_prompt_frac=0.7)
     return replace(
         job,
