@@ -18,7 +18,7 @@ from simulators.step_log import Rollouts, StepLog
 from simulators.workload import Lengths, Workload
 from tests.unit.simulators.scenarios import small
 from tuner.charter import rules_of
-from tuner.evaluation.breaking import BLOCK_STEPS, START_QUOTA, beyond, excesses
+from tuner.evaluation.breaking import BLOCK_STEPS, START_QUOTA, Excess, beyond, excesses
 from tuner.evaluation.controlled import charter_of, controlled, nothing
 from tuner.evaluation.tasks import Task, extended
 from tuner.loop import NoInbox, NoLedger, Parts, run
@@ -57,7 +57,7 @@ def task(scenario: Scenario) -> Task:
     return Task("starved", scenario, "threshold", 0, goal=nothing(Task("starved", scenario, "static", 0)).goal)
 
 
-def unguarded(scenario: Scenario, law: Policy) -> dict[str, tuple[float, ...]]:
+def unguarded(scenario: Scenario, law: Policy) -> dict[str, tuple[Excess, ...]]:
     """What the same job breaks of its bounds where the controller is told of none."""
     plant = SimulatedPlant(extended(scenario))
     by = replace(rules_of(charter_of(task(scenario))), policy=law, bounds=Bounds(kept_over_attempted_min=0.0))
@@ -87,9 +87,10 @@ def test_no_law_of_ours_breaks_what_doing_nothing_keeps(policy: str) -> None:
 
 
 def test_what_doing_nothing_breaks_as_far_is_nobody_s_fault() -> None:
-    still = {"staleness": (0.5, 1.0), "budget": (8.0,)}
-    assert beyond({"staleness": (0.5, 1.0, 1.0), "budget": (8.0, 8.0)}, still) == {}
-    assert beyond({"staleness": (0.5, 1.1), "length-bias": (0.01, 0.02)}, still) == {"staleness": 1, "length-bias": 2}
+    still = {"staleness": ((0.5, 0.1), (1.0, 0.1)), "budget": ((8.0, 0.0),)}
+    assert beyond({"staleness": ((1.0, 0.1), (1.2, 0.1)), "budget": ((8.0, 0.0), (8.0, 0.0))}, still) == {}
+    worse = {"staleness": ((0.5, 0.1), (1.3, 0.1)), "budget": ((16.0, 0.0),), "length-bias": ((0.02, 0.005),)}
+    assert beyond(worse, still) == {"staleness": 1, "budget": 1, "length-bias": 1}
     late = nothing(Task("starved", starved(staleness_max=1.0), "static", 0))
     assert late.violations["staleness"] > 0
     assert beyond(late.excess, late.excess) == {}

@@ -9,7 +9,7 @@ promise, GPUs, sizes and quotas hold in every step.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import ceil, sqrt
+from math import ceil, hypot, sqrt
 from statistics import fmean, stdev
 
 from policies.objective import CHANCE, Constraint, StalenessBound, objective_of, violations
@@ -31,27 +31,43 @@ DIGITS = 4
 """As exact as anybody reads it."""
 
 
-def excesses(scenario: Scenario, log: Sequence[StepLog]) -> dict[str, tuple[float, ...]]:
-    """By bound, how far the steps are beyond it that are beyond it at all."""
-    found: dict[str, list[float]] = {}
+Excess = tuple[float, float]
+"""How far a step is beyond a bound, in the bound's unit, with the standard error of that."""
+
+
+def excesses(scenario: Scenario, log: Sequence[StepLog]) -> dict[str, tuple[Excess, ...]]:
+    """By bound, of the steps that are beyond it by more than chance, how far."""
+    found: dict[str, list[Excess]] = {}
     for start, end in _blocks(log):
         block = log[start:end]
-        for name, excess in (
-            *_of_block(scenario, block, filling=start == 0),
-            *_biases(scenario.bounds, log, start, end),
-        ):
-            if excess > ROUNDING:
-                found.setdefault(name, []).extend([excess] * len(block))
+        means = (*_of_block(scenario, block, filling=start == 0), *_biases(scenario.bounds, log, start, end))
+        for name, excess, error in means:
+            if excess - CHANCE * error > ROUNDING:
+                found.setdefault(name, []).extend([_read(excess, error)] * len(block))
     for name, excess in (*(pair for entry in log for pair in _of_step(scenario, entry)), *_of_quota(log)):
         if excess > ROUNDING:
-            found.setdefault(name, []).append(excess)
-    return {name: tuple(float(f"{excess:.{DIGITS}g}") for excess in found[name]) for name in sorted(found)}
+            found.setdefault(name, []).append(_read(excess, 0.0))
+    return {name: tuple(found[name]) for name in sorted(found)}
 
 
-def beyond(ours: Mapping[str, Sequence[float]], theirs: Mapping[str, Sequence[float]]) -> dict[str, int]:
-    """Steps further beyond a bound than any of theirs: what whoever did nothing broke as far is nobody's fault."""
-    counts = {name: sum(excess > max(theirs.get(name, ()), default=0.0) for excess in ours[name]) for name in ours}
+def _read(excess: float, error: float) -> Excess:
+    return float(f"{excess:.{DIGITS}g}"), float(f"{error:.{DIGITS}g}")
+
+
+def surely(found: Iterable[Excess]) -> float:
+    """The largest of them, less what may be chance."""
+    return max((excess - CHANCE * error for excess, error in found), default=0.0)
+
+
+def beyond(ours: Mapping[str, Sequence[Excess]], theirs: Mapping[str, Sequence[Excess]]) -> dict[str, int]:
+    """Steps that are surely further beyond a bound than any of theirs: what was broken as far without us is no fault of
+    ours."""
+    counts = {name: _further(ours[name], max(theirs.get(name, ()), default=(0.0, 0.0))) for name in ours}
     return {name: count for name, count in counts.items() if count}
+
+
+def _further(ours: Sequence[Excess], most: Excess) -> int:
+    return sum(excess - CHANCE * hypot(error, most[1]) > most[0] for excess, error in ours)
 
 
 def _blocks(log: Sequence[StepLog]) -> Iterator[tuple[int, int]]:
@@ -91,20 +107,21 @@ def _quota(job: Job) -> int | None:
     return None if fleet is None else job.setpoints.sandbox_quota or fleet.live_limit
 
 
-def _of_block(scenario: Scenario, block: Sequence[StepLog], *, filling: bool) -> Iterator[tuple[str, float]]:
+def _of_block(scenario: Scenario, block: Sequence[StepLog], *, filling: bool) -> Iterator[tuple[str, float, float]]:
     bounds, admission = scenario.bounds, scenario.stations.admission
     if objective_of(admission).staleness is StalenessBound.MEAN and bounds.staleness_max is not None:
         ages = [entry.row.values["staleness_mean"] for entry in block if "staleness_mean" in entry.row.values]
         if ages:
-            yield Constraint.STALENESS, fmean(ages) - CHANCE * _error(ages) - bounds.staleness_max
+            yield Constraint.STALENESS, fmean(ages) - bounds.staleness_max, _error(ages)
     fleet = block[0].job.stations.sandboxes if block else None
     if fleet is not None and fleet.starts_per_s_limit is not None and not filling:
         asked = sum(entry.row.values.get("dispatched", 0.0) for entry in block)
         seconds = sum(entry.row.values.get("step_s", 0.0) for entry in block)
-        yield START_QUOTA, (asked - CHANCE * sqrt(asked)) / max(TINY, seconds) - fleet.starts_per_s_limit
+        seconds = max(TINY, seconds)
+        yield START_QUOTA, asked / seconds - fleet.starts_per_s_limit, sqrt(asked) / seconds
 
 
-def _biases(bounds: Bounds, log: Sequence[StepLog], start: int, end: int) -> Iterator[tuple[str, float]]:
+def _biases(bounds: Bounds, log: Sequence[StepLog], start: int, end: int) -> Iterator[tuple[str, float, float]]:
     """What is trained was begun as many steps before as it is old: it is held against what was attempted then or since,
     whichever is nearest. Lengths that grow or swing meanwhile are no bias."""
     block = log[start:end]
@@ -116,7 +133,7 @@ def _biases(bounds: Bounds, log: Sequence[StepLog], start: int, end: int) -> Ite
         wholes = [ratio for attempted in then if (ratio := _ratio(kept, attempted)) is not None]
         parts = [ratio for e in block if (ratio := _ratio(of(e.trained), of(e.attempted))) is not None]
         if wholes:
-            yield name, bounds.kept_over_attempted_min - max(wholes) - CHANCE * _error(parts)
+            yield name, bounds.kept_over_attempted_min - max(wholes), _error(parts)
 
 
 def _sum(parts: Iterable[Rollouts]) -> Rollouts:

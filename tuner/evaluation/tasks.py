@@ -123,8 +123,8 @@ class Run:
     """Orders of any knob that began a move."""
     violations: Mapping[str, int] = field(default_factory=dict)
     """Steps beyond a hard bound, by bound; doing nothing may be beyond it too."""
-    excess: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """How far each of these is beyond it, in the bound's unit."""
+    excess: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    """How far each of these is beyond it, in the bound's unit, with the standard error of that."""
     holds: Mapping[str, int] = field(default_factory=dict)
     held: tuple[bool, ...] = ()
     """No-move forecasts: whether their intervals held."""
