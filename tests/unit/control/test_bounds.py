@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from policies.control import HoldCode
+from policies.controller import question_of
 from policies.guardrails.chain import CHAIN, guarded
 from policies.objective import Objective, StalenessBound
 from policies.settings import with_trainer
@@ -138,3 +139,8 @@ def test_the_quota_that_was_measured_last_is_in_force() -> None:
     assert with_quota(START, fallen).sandbox_quota == 420
     assert with_quota(replace(START, sandbox_quota=500), fallen).sandbox_quota == 500
     assert with_quota(START, snapshot_of(step_s=80.0)) == START
+
+
+def test_the_gate_is_asked_with_the_quota_that_was_measured() -> None:
+    asked = case(snapshot=with_signals(sandbox_quota=1550.0))
+    assert question_of(asked.view, TO_GENERATOR).now.sandbox_quota == 1550

@@ -17,7 +17,7 @@ from policies.clairvoyant import (
 )
 from policies.options import FLIGHT_STEPS
 from policies.reachable import FLIGHT_MOVES, Reach, climbed, half_turned
-from simulators.plant import Setpoints
+from simulators.plant import Bounds, Setpoints
 from simulators.scenario import Move, Scenario
 from tuner.scenario_files import load, shipped
 
@@ -118,6 +118,23 @@ def test_all_knobs_that_can_be_turned_are_within_its_reach() -> None:
     assert (best.max_in_flight or 0) > 240
     assert (best.max_in_flight_per_engine or 0) > 10
     assert said(0, best, 0.0) > 1.3 * said(0, scenario.setpoints, 0.0)
+
+
+def test_a_setting_that_breaks_a_bound_makes_nothing_and_one_that_mends_it_does() -> None:
+    """At most 1,000 in flight, and no more than there are at the start where that is broken."""
+    base = load("steady-noise-24h").scenario
+
+    def made(start: int, then: int) -> float:
+        begins = replace(
+            base, setpoints=replace(base.setpoints, max_in_flight=start), bounds=Bounds(max_in_flight_max=1000)
+        )
+        said = analytic_rates(begins, progress_of(begins, 10 * 256.0, 4))
+        return said(0, replace(begins.setpoints, max_in_flight=then), 0.0)
+
+    assert made(900, 1000) > 0.0
+    assert made(900, 1001) == 0.0
+    assert made(1500, 1501) == 0.0
+    assert made(1500, 1400) > 0.0
 
 
 def test_a_ratio_that_gains_nothing_takes_no_other_setting_s_place() -> None:
