@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from policies.control import View, split_to
-from policies.objective import violations, worsened
+from policies.objective import worsened
 from policies.options import CLIMBS, FLIGHT_STEP, asked, keeping, next_ratios, splits
 from policies.outlook import Outlook
 from policies.settings import SPLIT, gpus, knobs_of, merged, with_in_flight
@@ -45,8 +45,7 @@ def _weighed(view: View, changes: Setpoints, now: float) -> Alternative:
         was, will = view.predicted(view.in_force), view.predicted(then)
     except ValueError as error:
         return Alternative(changes, None, f"the model cannot run it: {error}")
-    before = violations(view.objective, view.bounds, view.in_force, was)
-    worse = worsened(before, violations(view.objective, view.bounds, then, will))
+    worse = worsened(view.broken(view.in_force, was), view.broken(then, will))
     there = asked(view, changes)
     gain = None if there is None else there[0] / now - 1.0
     if worse:

@@ -180,7 +180,10 @@ def _predicted(job: Job) -> Prediction | None:
 
 
 def _broken(scenario: Scenario, job: Job, prediction: Prediction | None) -> tuple[Violation, ...]:
-    return violations(objective_of(job.stations.admission), scenario.bounds, job.setpoints, prediction)
+    fleet, settings = job.stations.sandboxes, job.setpoints
+    if fleet is not None and settings.sandbox_quota is None:
+        settings = replace(settings, sandbox_quota=fleet.live_limit)
+    return violations(objective_of(job.stations.admission), scenario.bounds, settings, prediction)
 
 
 def corrected(rates: Rates, progress: Progress, measured: Mapping[Setpoints, Sequence[float]]) -> Rates:

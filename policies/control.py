@@ -11,8 +11,9 @@ from typing import Protocol
 
 from policies.base import Direction, Interval
 from policies.beliefs import Beliefs
-from policies.objective import Objective
-from policies.settings import with_trainer, without
+from policies.objective import Objective, Violation, violations
+from policies.settings import of_all, with_trainer, without
+from policies.unmodelled import with_quota
 from simulators.model import PlantModel, Prediction
 from simulators.plant import Bounds, Change, Inventory, Observation, Setpoints, Topology
 from simulators.snapshot import Snapshot
@@ -151,6 +152,11 @@ class View:
             return self.simulator.predict(self.topology, self.workload, without(settings, self.missing))
         except ValueError:
             return None
+
+    def broken(self, settings: Setpoints, prediction: Prediction | None = None) -> tuple[Violation, ...]:
+        """The hard bounds that a setting breaks, by what is predicted of it."""
+        then = with_quota(of_all(settings, self.topology), self.snapshot)
+        return violations(self.objective, self.bounds, then, prediction)
 
     def capability(self, knob: str) -> Capability | None:
         return next((c for c in self.capabilities if c.knob == knob), None)

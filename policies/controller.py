@@ -34,6 +34,7 @@ from policies.sanity import aged, sane, unsettable
 from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
 from policies.settings import direction, is_self_tuned, knobs_of, missing_of
 from policies.state import Asked, State
+from policies.unmodelled import with_quota
 from policies.wishes import refused, wanted
 from simulators.plant import Observation, Setpoints
 
@@ -215,7 +216,7 @@ def question_of(view: View, changes: Setpoints) -> Question:
     """What the gate is asked of a change."""
     return Question(
         view.topology,
-        view.in_force,
+        with_quota(view.in_force, view.snapshot),
         changes,
         cost_s(view, changes),
         view.horizon_s,

@@ -11,9 +11,9 @@ from math import ceil, exp, inf, isfinite, log
 from statistics import fmean
 
 from policies.control import View, split_to
-from policies.objective import Violation, value, violations, worsened
+from policies.objective import Violation, value, worsened
 from policies.outlook import Outlook, at
-from policies.settings import SPLIT, engines_of, gpus, merged, of_all, with_in_flight
+from policies.settings import SPLIT, engines_of, gpus, merged, with_in_flight
 from policies.stages import first_most, way
 from simulators.analytic.weak import OUTGROWN
 from simulators.legality import legal_sizes
@@ -61,7 +61,7 @@ def asked(view: View, changes: Setpoints) -> tuple[float, tuple[Violation, ...]]
         return None
     if prediction is None:
         return None
-    broken = violations(view.objective, view.bounds, of_all(then, view.topology), prediction)
+    broken = view.broken(then, prediction)
     worth = value(view.objective, prediction, then)
     return (worth, broken) if isfinite(worth) and worth > TINY else None
 

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from policies.base import Direction
+from simulators.legality import generator_gpus
 from simulators.plant import Inventory, Setpoints, Topology
 
 SPLIT = "gpus_trainer"
@@ -81,10 +82,11 @@ def met(in_force: Setpoints, wish: Setpoints) -> bool:
 
 
 def gpus(settings: Setpoints) -> int | None:
-    """All GPUs of both sides; None where one is unknown."""
-    if settings.gpus_trainer is None or settings.gpus_generator is None:
+    """All GPUs of both sides, of a divided generator those of its pools too; None where one side is unknown."""
+    generator = generator_gpus(settings)
+    if settings.gpus_trainer is None or generator is None:
         return None
-    return settings.gpus_trainer + settings.gpus_generator
+    return settings.gpus_trainer + generator
 
 
 def missing_of(in_force: Setpoints, there: Inventory) -> int:
@@ -118,11 +120,12 @@ def with_trainer(now: Setpoints, topology: Topology, gpus_trainer: int) -> Setpo
     if total is None or not now.gpus_generator:
         raise ValueError("cannot split GPUs: gpus_trainer or gpus_generator in force is not known")
     generator = total - gpus_trainer
-    wish = Setpoints(gpus_trainer=gpus_trainer, gpus_generator=generator)
-    if now.engines is not None and topology.gpus_per_engine:
-        wish = replace(wish, engines=generator // topology.gpus_per_engine)
+    wish, decode = Setpoints(gpus_trainer=gpus_trainer, gpus_generator=generator), generator
     if now.gpus_decode is not None:
-        wish = replace(wish, gpus_decode=max(0, now.gpus_decode + generator - now.gpus_generator))
+        decode = max(0, now.gpus_decode + generator - now.gpus_generator)
+        wish = replace(wish, gpus_decode=decode)
+    if now.engines is not None and topology.gpus_per_engine:
+        wish = replace(wish, engines=decode // topology.gpus_per_engine)
     if now.max_in_flight is not None:
         wish = replace(wish, max_in_flight=max(1, round(now.max_in_flight * generator / now.gpus_generator)))
     return wish

@@ -11,6 +11,7 @@ Of what is neither modelled nor measured, growth itself is the measure: more may
 # not measured, and the framework does not keep the bound itself: 1,536 -> 1,600 may not be, -> 1,400 may
 """
 
+from dataclasses import replace
 from math import inf
 
 from policies.objective import Objective, Told, Violation, stale, untold_bias, violations
@@ -43,6 +44,15 @@ def measured(snapshot: Snapshot, in_force: Setpoints, times: float = 1.0) -> Sta
         return age * times if times <= 1.0 or age > kept else min(age * times, kept)
 
     return Staleness(then(known), maximum=None if worst is None else then(worst))
+
+
+def with_quota(settings: Setpoints, snapshot: Snapshot) -> Setpoints:
+    """The setting with the quota of sandboxes that was measured last, where the job states none."""
+    if settings.sandbox_quota is not None:
+        return settings
+    told = (row.values["sandbox_quota"] for row in reversed(snapshot.rows) if "sandbox_quota" in row.values)
+    quota = next(told, snapshot.get("sandbox_quota"))
+    return replace(settings, sandbox_quota=int(quota)) if quota else settings
 
 
 def unmodelled(

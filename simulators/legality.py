@@ -1,6 +1,6 @@
 """Which settings a job may have at all: GPU splits on its lattices, inside its bounds, with the reason why not."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from simulators.plant import Bounds, Mode, Setpoints, Topology, TrainerResize
@@ -24,10 +24,47 @@ class Split:
     """Why the job cannot run so; None: it can."""
 
 
+def generator_gpus(setpoints: Setpoints) -> int | None:
+    """GPUs of all engines: as said, or of both pools; if they differ the larger, so that a budget leaves none out."""
+    prefill, decode, said = setpoints.gpus_prefill, setpoints.gpus_decode, setpoints.gpus_generator
+    pools = None if prefill is None or decode is None else prefill + decode
+    return max((size for size in (said, pools) if size is not None), default=None)
+
+
 def total_gpus(topology: Topology, setpoints: Setpoints) -> int | None:
-    if setpoints.gpus_trainer and setpoints.gpus_generator:
-        return setpoints.gpus_trainer + setpoints.gpus_generator
+    generator = generator_gpus(setpoints)
+    if setpoints.gpus_trainer and generator:
+        return setpoints.gpus_trainer + generator
     return topology.gpus_total
+
+
+def _divided(setpoints: Setpoints) -> bool:
+    """A pool that decodes as much as the generator has is no pool."""
+    return bool(setpoints.gpus_prefill) or setpoints.gpus_decode not in (None, setpoints.gpus_generator)
+
+
+def refused_pools(topology: Topology, now: Setpoints, then: Setpoints) -> str | None:
+    """Why a generator cannot be divided so between prefill and decode: both pools together are all of it, each has one
+    engine or more, and a pool that changes has whole ones. None: it can, it is as it was, or it is not divided.
+
+    # engines of 8: 64 + 128 of 192 may be 72 + 120, neither 128 + 128, 68 + 124 nor 0 + 192
+    """
+    prefill, decode, whole = then.gpus_prefill, then.gpus_decode, then.gpus_generator
+    same = (prefill, decode, whole) == (now.gpus_prefill, now.gpus_decode, now.gpus_generator)
+    if same or not (_divided(now) or _divided(then)):
+        return None
+    if whole is not None:
+        prefill = whole - decode if prefill is None and decode is not None else prefill
+        decode = whole - prefill if decode is None and prefill is not None else decode
+    if whole is not None and (prefill or 0) + (decode or 0) != whole:
+        return f"{prefill} GPUs of prefill and {decode} of decode are not the {whole} of the generator"
+    engine = topology.gpus_per_engine or 1
+    for what, size, before in (("prefill", prefill, now.gpus_prefill), ("decode", decode, now.gpus_decode)):
+        if size is not None and size < engine:
+            return f"{size} GPUs are left to {what}, and one engine takes {engine}"
+        if size is not None and size != before and size % engine:
+            return f"{size} GPUs of {what} are not a multiple of {engine} per engine"
+    return None
 
 
 def steps(topology: Topology, total: int) -> tuple[int, int]:
@@ -82,7 +119,19 @@ def legal_settings(topology: Topology, setpoints: Setpoints, bounds: Bounds) -> 
 def refusal(topology: Topology, setpoints: Setpoints, bounds: Bounds, gpus_trainer: int) -> str | None:
     """Why the trainer cannot have that many GPUs, by the first rule that it breaks; None: it can."""
     total = total_gpus(topology, setpoints) or gpus_trainer
-    return _off_lattice(topology, total, gpus_trainer) or _out_of_bounds(topology, setpoints, bounds, gpus_trainer)
+    return (
+        _off_lattice(topology, total, gpus_trainer)
+        or _out_of_bounds(topology, setpoints, bounds, gpus_trainer)
+        or _too_few_decode(topology, setpoints, total - gpus_trainer)
+    )
+
+
+def _too_few_decode(topology: Topology, now: Setpoints, generator: int) -> str | None:
+    """Of two pools the decoders take what a split gives or takes."""
+    if now.gpus_decode is None or now.gpus_generator is None:
+        return None
+    decode = now.gpus_decode + generator - now.gpus_generator
+    return refused_pools(topology, now, replace(now, gpus_generator=generator, gpus_decode=decode))
 
 
 def _off_lattice(topology: Topology, total: int, gpus_trainer: int) -> str | None:

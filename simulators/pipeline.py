@@ -6,10 +6,12 @@ It keeps two records of the run: what truly happened (`log`), and what the job's
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from math import inf
+from typing import Any
 
 from simulators.drift import By, Shape
 from simulators.event_state import Job
 from simulators.faults import setting_faults
+from simulators.legality import refused_pools
 from simulators.metering import Meter, measured, scraped, signals_of
 from simulators.plant import Change, Inventory, Observation, Order, Outcome, Receipt, Setpoints, Status, TrainerResize
 from simulators.scenario import MOST_STEPS, Event, EventKind, Move, Scenario, active, job_at, with_knob
@@ -208,6 +210,10 @@ class SimulatedPlant:
 
     def _begin(self, wanted: Mapping[str, float], order: Order) -> dict[str, Outcome | None]:
         """Starts what may begin of an order as one move: it lands, or fails, as a whole."""
+        sizes: dict[str, Any] = {knob: round(wanted[knob]) for knob in GPU_KNOBS if knob in wanted}
+        pools = refused_pools(self.scenario.topology, self._knobs, replace(self._knobs, **sizes))
+        if pools is not None:
+            return dict.fromkeys(wanted, Outcome(Status.REFUSED, pools))
         faults = list(setting_faults(self.scenario.topology, _with_all(self._knobs, wanted)))
         if faults:
             return dict.fromkeys(wanted, Outcome(Status.REFUSED, f"{faults[0].key}={faults[0].value} {faults[0].why}"))

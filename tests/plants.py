@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 from policies.settings import gpus, merged, met, values
+from simulators.legality import refused_pools
 from simulators.plant import (
     Inventory,
     Mode,
@@ -85,6 +86,9 @@ class FluidPlant:
         self.orders.append(order)
         if self.refuses:
             return self._answer(order, Status.REFUSED, "told to refuse")
+        pools = refused_pools(TOPOLOGY, self.setpoints, merged(self.setpoints, order.setpoints))
+        if pools is not None:
+            return self._answer(order, Status.REFUSED, pools)
         if met(self.setpoints, order.setpoints):
             self.wish = None
             return self._answer(order, Status.APPLIED, "in force")

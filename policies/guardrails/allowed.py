@@ -6,14 +6,15 @@ from math import isfinite
 from policies.beliefs import CENTRAL_80
 from policies.control import HoldCode, View, split_to
 from policies.guardrails.case import OK, Case, Ruling
-from policies.objective import Constraint, Violation, violations, worsened
-from policies.settings import ACTED, SPLIT, gpus, is_self_tuned, merged, of_all, values
+from policies.objective import Constraint, Violation, worsened
+from policies.settings import ACTED, SPLIT, gpus, is_self_tuned, merged, values
 from policies.stages import first_step, way
-from policies.unmodelled import growth, measured, unmodelled
-from simulators.legality import legal_sizes, refusal
+from policies.unmodelled import growth, measured, unmodelled, with_quota
+from simulators.legality import generator_gpus, legal_sizes, refusal, refused_pools
 from simulators.plant import Change, Setpoints
 from simulators.signals import TINY
 
+COUNTS = ("gpus_trainer", "gpus_generator", "max_in_flight")
 SIZES_SHOWN = 8
 """Legal sizes that a refusal names."""
 
@@ -32,7 +33,15 @@ def legal(case: Case) -> Ruling:
     unable = [k for k in case.knobs if k not in ACTED or view.capability(k) is None]
     if unable:
         return Ruling(f"no actuator turns {unable[0]} here", HoldCode.ILLEGAL)
-    return _legal_split(case) if SPLIT in case.knobs else OK
+    return _legal_split(case) if SPLIT in case.knobs else _legal_pools(case)
+
+
+def _legal_pools(case: Case) -> Ruling:
+    now, then = case.view.in_force, case.then
+    why = refused_pools(case.view.topology, now, then)
+    if why is None and generator_gpus(then) != generator_gpus(now):
+        why = f"{generator_gpus(then)} GPUs of the generator after the move, {generator_gpus(now)} before"
+    return OK if why is None else Ruling(why, HoldCode.ILLEGAL)
 
 
 def _legal_split(case: Case) -> Ruling:
@@ -47,7 +56,8 @@ def _legal_split(case: Case) -> Ruling:
             f"{gpus(then)} GPUs after the move, {gpus(view.in_force)} before: a split moves, never adds",
             HoldCode.ILLEGAL,
         )
-    return OK
+    pools = refused_pools(view.topology, view.in_force, then)
+    return OK if pools is None else Ruling(pools, HoldCode.ILLEGAL)
 
 
 def _sizes(view: View) -> tuple[int, ...]:
@@ -70,9 +80,10 @@ def _broken(view: View, settings: Setpoints) -> tuple[Violation, ...]:
     prediction, times = view.predicted(settings), growth(view.in_force, settings)
     seen = measured(view.snapshot, view.in_force, times)
     if prediction is None:
-        return unmodelled(view.objective, view.bounds, settings, seen, times)
-    told = prediction if prediction.staleness is not None else replace(prediction, staleness=seen)
-    return violations(view.objective, view.bounds, settings, told)
+        return unmodelled(view.objective, view.bounds, with_quota(settings, view.snapshot), seen, times)
+    return view.broken(
+        settings, prediction if prediction.staleness is not None else replace(prediction, staleness=seen)
+    )
 
 
 def one_step(case: Case) -> Ruling:
@@ -125,14 +136,16 @@ def donor(case: Case) -> Ruling:
 
 def within_budget(case: Case) -> Ruling:
     """Floors and budget, last, whatever the rest said."""
-    now, then = (of_all(settings, case.view.topology) for settings in (case.view.in_force, case.then))
+    now, then = case.view.in_force, case.then
     hard = (Constraint.BUDGET, Constraint.TRAINER_SIZE, Constraint.IN_FLIGHT)
-    before, after = (violations(case.view.objective, case.view.bounds, setting) for setting in (now, then))
-    for broken in worsened(before, after):
+    for broken in worsened(case.view.broken(now), case.view.broken(then)):
         if broken.constraint in hard:
             return Ruling(broken.reason, HoldCode.BUDGET)
     total, held = gpus(then), gpus(now)
     if total is not None and held is not None and total > max(held, case.view.topology.gpus_total or held):
         return Ruling(f"{total} GPUs exceed the {held} in force", HoldCode.BUDGET)
-    empty = [n for n in ("gpus_trainer", "gpus_generator", "max_in_flight") if values(case.changes).get(n, 1) < 1]
+    pools = refused_pools(case.view.topology, now, then)
+    if pools is not None:
+        return Ruling(pools, HoldCode.BUDGET)
+    empty = [n for n in COUNTS if values(case.changes).get(n, 1) < 1]
     return Ruling(f"{empty[0]} would be under 1", HoldCode.BUDGET) if empty else OK

@@ -264,6 +264,7 @@ CAUGHT: tuple[tuple[Policy, str], ...] = (
     (Splits(), r"serial: 72 trainer GPUs are not legal"),
     (Splits(step=4), r"68 trainer GPUs are not legal: 68 is not a multiple of the trainer's step of 8 GPUs"),
     (Wishes(Setpoints(gpus_trainer=512)), "never adds"),
+    (Wishes(Setpoints(gpus_prefill=128, gpus_decode=128)), "not the 192 of the generator"),
     (Wishes(Setpoints(oversampling_ratio=100.0)), "oversampling_ratio=100.0 cannot be set"),
     (Wishes(Setpoints(oversampling_ratio=inf)), "oversampling_ratio=inf cannot be set"),
     (Wishes(Setpoints(oversampling_ratio=nan)), "oversampling_ratio=nan cannot be set"),

@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from policies.settings import gpus, merged, values
-from simulators.legality import refusal, steps
+from simulators.legality import generator_gpus, refusal, refused_pools, steps
 from simulators.plant import Setpoints, Topology, TrainerResize
 from tuner.actuators.site import Site, owned
 from tuner.lookup import LARGEST
 
 HALVES = ("gpus_trainer", "gpus_generator")
+POOLS = ("gpus_prefill", "gpus_decode")
 
 
 def refusals(site: Site, in_force: Setpoints, wish: Setpoints, knobs: tuple[str, ...]) -> Mapping[str, str]:
@@ -30,7 +31,7 @@ def refusals(site: Site, in_force: Setpoints, wish: Setpoints, knobs: tuple[str,
         )
         if why:
             found[name] = why
-    return found or dict(_of_the_split(site, before, wished))
+    return found or dict(_of_the_split(site, before, wished, own))
 
 
 def _not_ours(name: str, own: frozenset[str], knobs: tuple[str, ...]) -> str | None:
@@ -47,7 +48,7 @@ def _impossible(name: str, value: Any) -> str | None:
     return None
 
 
-MAY_BE_ZERO = ("staleness_bound", "gpus_prefill", "gpus_decode")
+MAY_BE_ZERO = ("staleness_bound",)
 
 
 def _self_tuned(site: Site, name: str) -> str | None:
@@ -67,29 +68,33 @@ def _out(site: Site, name: str, value: Any) -> str | None:
     return f"{name}={value} is above the bound {key}={most}" if most is not None and value > most else None
 
 
-def _of_the_split(site: Site, before: Setpoints, wished: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is wrong with the GPUs of both sides once the wish is in force."""
-    asked = [name for name in HALVES if name in wished]
+def _of_the_split(
+    site: Site, before: Setpoints, wished: Mapping[str, Any], own: frozenset[str]
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with the GPUs of both sides, and of both pools, once the wish is in force."""
+    asked = [name for name in (*HALVES, *POOLS) if name in wished]
     after = replace(before, **wished)
-    why = _over_budget(site, before, after) if asked else None
+    # One pool of a hand that turns no more than the pools: part of a split, the rest of which is another hand's.
+    part = asked in (["gpus_prefill"], ["gpus_decode"]) and "gpus_generator" not in own
+    why = None if not asked else _over_budget(site, before, replace(after, gpus_trainer=0) if part else after)
     if why is None and "gpus_trainer" in wished and wished["gpus_trainer"] != before.gpus_trainer:
         why = _trainer(site, before, after)
     if why is None and "gpus_generator" in wished:
         why = _generator(site.topology, wished)
+    if why is None and asked:
+        why = refused_pools(site.topology, before, replace(after, gpus_generator=None) if part else after)
     if why is not None:
         yield from ((name, why) for name in asked)
 
 
 def _over_budget(site: Site, before: Setpoints, after: Setpoints) -> str | None:
     """An unknown side counts as none; what is over the budget already may shrink in steps."""
-    most, total, was = site.bounds.gpus_total_max or site.topology.gpus_total, _known(after), gpus(before)
+    generator = generator_gpus(after) or 0
+    most, total, was = site.bounds.gpus_total_max or site.topology.gpus_total, generator, gpus(before)
+    total += after.gpus_trainer or 0
     if most is None or total <= most or (was is not None and total <= was):
         return None
-    return f"{after.gpus_trainer or 0} + {after.gpus_generator or 0} GPUs are over the budget of {most}"
-
-
-def _known(settings: Setpoints) -> int:
-    return (settings.gpus_trainer or 0) + (settings.gpus_generator or 0)
+    return f"{after.gpus_trainer or 0} + {generator} GPUs are over the budget of {most}"
 
 
 def _trainer(site: Site, before: Setpoints, after: Setpoints) -> str | None:

@@ -6,12 +6,12 @@ from statistics import fmean
 
 from policies.base import Direction
 from policies.control import Action
-from policies.settings import SPLIT, difference, direction, gpus
+from policies.settings import SPLIT, difference, direction
 from simulators.pipeline import SimulatedPlant
 from simulators.plant import Receipt
-from simulators.scenario import Scenario
 from simulators.signals import TINY
 from simulators.step_log import StepLog
+from tuner.evaluation.breaking import excesses
 from tuner.evaluation.tasks import Judged, Point, Run, Task, Turn
 from tuner.journal import Entry, Ledger
 
@@ -62,6 +62,7 @@ def run_of(task: Task, plant: SimulatedPlant, goal: float) -> Run:
     short = None if seconds is not None else plant.stopped or "the goal was not reached in time"
     if seconds is None:
         seconds = plant.now_s * goal / useful if useful > 0.0 else inf
+    broken = excesses(task.scenario, plant.log)
     return Run(
         task.name,
         task.policy,
@@ -70,7 +71,8 @@ def run_of(task: Task, plant: SimulatedPlant, goal: float) -> Run:
         goal,
         steps=plant.step,
         unfinished=short,
-        violations=violated(task.scenario, plant.log),
+        violations={name: len(found) for name, found in broken.items()},
+        excess=broken,
         points=points_of(plant.log, goal),
     )
 
@@ -85,24 +87,6 @@ def reached_s(log: Sequence[StepLog], goal: float) -> float | None:
             return before_s + min(1.0, max(0.0, share)) * (at_s - before_s)
         made, before_s = made + entry.useful, at_s
     return None
-
-
-def violated(scenario: Scenario, log: Sequence[StepLog]) -> dict[str, int]:
-    bounds, start = scenario.bounds, gpus(scenario.setpoints)
-    found: dict[str, int] = {}
-
-    def count(name: str, broken: bool) -> None:
-        if broken:
-            found[name] = found.get(name, 0) + 1
-
-    for entry in log:
-        shown, job = entry.row.values, entry.job
-        age, total = shown.get("staleness_mean"), gpus(job.setpoints)
-        count("staleness", age is not None and bounds.staleness_max is not None and age > bounds.staleness_max)
-        count("budget", total is not None and start is not None and total > start)
-        quota, flight = job.setpoints.sandbox_quota, job.setpoints.max_in_flight
-        count("quota", quota is not None and flight is not None and flight > quota)
-    return found
 
 
 def points_of(log: Sequence[StepLog], goal: float) -> tuple[Point, ...]:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from statistics import fmean, median, stdev
 
 from simulators.scenario import Scenario
+from tuner.evaluation.breaking import beyond
 from tuner.evaluation.tasks import NOTHING, ORACLE, Judged, Run
 
 WORTH_FRAC = 0.05
@@ -44,6 +45,7 @@ class Row:
     gpu_moves: float
     moves: float
     violations: int
+    """Steps further beyond a hard bound than any of doing nothing."""
     reversals: int
     reverted: int
     """Moves that probation took back."""
@@ -135,7 +137,7 @@ def _row(scenario: Scenario, trios: Sequence[tuple[Run, Run, Run]]) -> Row:
         fmean((oracle.best_static_s or none.seconds) / run.seconds for run, oracle, none in trios),
         fmean(turns),
         fmean(run.moves for run, _, _ in trios),
-        sum(_more(run.violations, none.violations) for run, _, none in trios),
+        sum(sum(beyond(run.excess, none.excess).values()) for run, _, none in trios),
         sum(_reversals(run) for run, _, _ in trios),
         sum(t.reverted for run, _, _ in trios for t in run.turns),
         next((run.unfinished for run, _, _ in trios if run.unfinished), None),
@@ -152,11 +154,6 @@ def _row(scenario: Scenario, trios: Sequence[tuple[Run, Run, Run]]) -> Row:
 def _spread(values: Sequence[float]) -> float | None:
     n = len(values)
     return None if n < 2 else T80.get(n, 1.282) * stdev(values) / n**0.5
-
-
-def _more(ours: Mapping[str, int], theirs: Mapping[str, int]) -> int:
-    """Steps beyond a bound that doing nothing would not have had: a bound may be broken before anyone acts."""
-    return sum(max(0, count - theirs.get(name, 0)) for name, count in ours.items())
 
 
 def _reversals(run: Run) -> int:

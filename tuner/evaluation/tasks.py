@@ -122,7 +122,9 @@ class Run:
     moves: int = 0
     """Orders of any knob that began a move."""
     violations: Mapping[str, int] = field(default_factory=dict)
-    """Steps beyond a hard bound, by bound."""
+    """Steps beyond a hard bound, by bound; doing nothing may be beyond it too."""
+    excess: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    """How far each of these is beyond it, in the bound's unit, with the standard error of that."""
     holds: Mapping[str, int] = field(default_factory=dict)
     held: tuple[bool, ...] = ()
     """No-move forecasts: whether their intervals held."""

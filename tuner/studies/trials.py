@@ -21,6 +21,7 @@ from simulators.plant import Bounds, Setpoints
 from simulators.scenario import Scenario, job_at
 from simulators.signals import TINY
 from tuner.errors import ConfigError
+from tuner.evaluation.breaking import surely
 from tuner.evaluation.controlled import controlled
 from tuner.evaluation.measuring import reached_s
 from tuner.evaluation.tasks import Task, extended
@@ -202,6 +203,6 @@ def _controlled(case: Case, mark: Mark, policy: str, parameters: Mapping[str, fl
         mark.goal / hours if run.seconds < inf else 0.0,
         sum(ages) / len(ages) if ages else None,
         moves=float(run.moves),
-        excess={name: float(run.violations.get(name, 0)) for name in ("staleness", "budget", "quota")},
+        excess={name: surely(found) for name, found in run.excess.items()},
         stopped=run.unfinished if run.seconds == inf else None,
     )

@@ -72,6 +72,40 @@ def test_a_job_of_which_nothing_is_known_may_still_be_turned() -> None:
     assert "above the bound" in said(Setpoints(max_in_flight=101), nobody)
 
 
+DIVIDED = replace(PLAIN, in_force=replace(PLAIN.in_force, gpus_prefill=64, gpus_decode=128))
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        (Setpoints(gpus_prefill=72, gpus_decode=120), ""),
+        (Setpoints(gpus_trainer=56, gpus_generator=200, gpus_decode=136), ""),
+        (Setpoints(gpus_generator=184, gpus_decode=120), ""),
+        (Setpoints(gpus_prefill=128, gpus_decode=128), "64 + 256 GPUs are over the budget of 256"),
+        (Setpoints(gpus_prefill=32, gpus_decode=128), "32 GPUs of prefill and 128 of decode are not the 192"),
+        (Setpoints(gpus_prefill=68, gpus_decode=124), "not a multiple of 8"),
+        (Setpoints(gpus_prefill=0, gpus_decode=192), "gpus_prefill=0 is no setting"),
+        (Setpoints(gpus_trainer=56, gpus_generator=200), "are not the 200 of the generator"),
+    ],
+)
+def test_the_pools_are_all_of_the_generator_and_within_the_budget(wish: Setpoints, words: str) -> None:
+    found = refusals(DIVIDED, Setpoints(), wish, (*KNOBS, "prefill_decode_split"))
+    assert all(words in why for why in found.values())
+    assert bool(words) == bool(found)
+
+
+def test_one_pool_of_a_hand_that_turns_only_pools_is_part_of_another_s_split_and_no_more_than_all_there_is() -> None:
+    """56 : 200 are ordered of two hands: that of the pools is asked for 136 GPUs of decode and knows of 192 in all."""
+
+    def told(decode: int) -> str:
+        wish = Setpoints(gpus_decode=decode)
+        return "; ".join(refusals(DIVIDED, Setpoints(), wish, ("prefill_decode_split",)).values())
+
+    assert told(136) == ""
+    assert "not a multiple of 8" in told(132)
+    assert "over the budget of 256" in told(200)
+
+
 def test_every_refused_setpoint_has_its_reason() -> None:
     wish = Setpoints(gpus_trainer=52, gpus_generator=204)
     assert set(refusals(PLAIN, Setpoints(), wish, KNOBS)) == set(values(wish))

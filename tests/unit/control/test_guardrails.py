@@ -1,7 +1,7 @@
 """Each guardrail holds what it is for, lets the rest pass, and always says why."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,15 +10,11 @@ from policies.base import Direction, Interval
 from policies.control import Capability, HoldCode, View
 from policies.guardrails.case import Case, Freeze, Limits, PastMove, Pause, cost_s
 from policies.guardrails.chain import CHAIN, guarded
-from policies.objective import Objective, StalenessBound
 from policies.settings import SPLIT, with_trainer
-from simulators.model import Prediction
-from simulators.plant import Bounds, Change, Inventory, Setpoints, Topology, TrainerResize
+from simulators.plant import Bounds, Change, Inventory, Setpoints, TrainerResize
 from simulators.snapshot import Signal, Snapshot
-from simulators.workload import Workload
 from tests.plants import START, TOPOLOGY
-from tests.unit.control.conftest import view_after
-from tests.unit.control.test_gate import WORKLOAD, TwoRates
+from tests.unit.control.conftest import CAPABILITIES, view_after
 
 GAIN = Interval(0.03, 0.06, 0.09)
 TO_GENERATOR = with_trainer(START, TOPOLOGY, 56)
@@ -59,6 +55,14 @@ AT_MOST_1 = Bounds(staleness_max=1.0)
 MORE, FEWER = Setpoints(max_in_flight=1600), Setpoints(max_in_flight=1400)
 OVER = Setpoints(gpus_trainer=64, gpus_generator=192)
 
+
+def divided(changes: Setpoints, **now: Any) -> Case:
+    """The same of a generator with pools for prefill and decode."""
+    there = replace(START, **{"gpus_prefill": 64, "gpus_decode": 128, **now})
+    able = (*CAPABILITIES, Capability("prefill_decode_split", cost_s=5.0))
+    return case(changes=changes, in_force=there, capabilities=able)
+
+
 HELD: dict[str, tuple[Callable[[], Case], HoldCode]] = {
     "nothing is known": (lambda: case(snapshot=Snapshot({})), HoldCode.STALE),
     "the evidence is old": (lambda: case(snapshot=aged(601.0)), HoldCode.STALE),
@@ -95,8 +99,26 @@ HELD: dict[str, tuple[Callable[[], Case], HoldCode]] = {
         HoldCode.ILLEGAL,
     ),
     "GPUs out of nowhere": (lambda: case(changes=Setpoints(gpus_trainer=72)), HoldCode.ILLEGAL),
+    "pools of more GPUs than the generator has": (
+        lambda: divided(Setpoints(gpus_prefill=128, gpus_decode=128)),
+        HoldCode.ILLEGAL,
+    ),
+    "pools of fewer GPUs": (lambda: divided(Setpoints(gpus_prefill=32)), HoldCode.ILLEGAL),
+    "half an engine of prefill": (lambda: divided(Setpoints(gpus_prefill=68, gpus_decode=124)), HoldCode.ILLEGAL),
+    "a split that leaves nothing to decode": (
+        lambda: divided(Setpoints(gpus_trainer=192, gpus_generator=64, gpus_decode=0)),
+        HoldCode.ILLEGAL,
+    ),
+    "pools of an unknown generator that grow": (
+        lambda: divided(Setpoints(gpus_prefill=72), gpus_generator=None),
+        HoldCode.ILLEGAL,
+    ),
     "a sandbox quota": (
         lambda: case(in_force=replace(START, sandbox_quota=1550)),
+        HoldCode.BOUND,
+    ),
+    "a sandbox quota that is measured": (
+        lambda: case(snapshot=with_signals(sandbox_quota=1550.0)),
         HoldCode.BOUND,
     ),
     "the donor would be the slower side": (
@@ -261,99 +283,53 @@ def test_a_wish_that_the_models_refused_says_when_they_are_asked_again() -> None
     assert "refused" in ruling.reason
 
 
-# ---- bounds where no model speaks ----
+# ---- worth it ----
 
 
-def bound(**changes: Any) -> HoldCode | None:
-    return CHAIN["bounded"](case(**changes)).code
+def payback(share: float, **changes: Any) -> HoldCode | None:
+    """With a horizon in which the whole gain is so many times the cost."""
+    made = case(**changes)
+    horizon_s = share * cost_s(made.view, made.changes) / GAIN.mean
+    return CHAIN["pays-back"](replace(made, view=replace(made.view, horizon_s=horizon_s))).code
 
 
-def test_what_is_measured_is_held_against_its_bound_grown_with_what_a_change_lets_in_flight() -> None:
-    """The worked table of policies/unmodelled.py: 3.0 versions, at most 4."""
-    seen = {"snapshot": with_signals(staleness_mean=3.0), "bounds": Bounds(staleness_max=4.0)}
-    assert bound(changes=Setpoints(max_in_flight=1920), **seen) is None
-    assert bound(changes=Setpoints(max_in_flight=2304), **seen) is HoldCode.BOUND
-    assert bound(**seen) is None, "a split takes 4 % more in flight with it"
-    near = {"snapshot": with_signals(staleness_mean=3.9), "bounds": Bounds(staleness_max=4.0)}
-    assert bound(**near) is HoldCode.BOUND
-    assert bound(changes=replace(TO_GENERATOR, max_in_flight=None), **near) is HoldCode.BOUND, "engines take them too"
-    assert bound(changes=with_trainer(START, TOPOLOGY, 72), **near) is None
+@pytest.mark.parametrize(("ratio", "step_frac"), [(2.0, 1.0), (3.0, 1.0), (1.0, 1.0), (2.0, 0.25)])
+def test_a_gain_pays_for_its_cost_so_often_and_a_step_wins_its_share_of_it(ratio: float, step_frac: float) -> None:
+    limits = Limits(payback_ratio=ratio)
+    just = ratio / step_frac
+    assert payback(1.01 * just, limits=limits, step_frac=step_frac) is None
+    assert payback(0.99 * just, limits=limits, step_frac=step_frac) is HoldCode.PAYBACK
 
 
-@pytest.mark.parametrize("snapshot", [with_signals(staleness_mean=6.0), None], ids=["measured", "untold"])
-def test_less_in_flight_may_always_be(snapshot: Snapshot | None) -> None:
-    seen = {} if snapshot is None else {"snapshot": snapshot}
-    assert bound(bounds=AT_MOST_1, changes=FEWER, **seen) is None
-    assert bound(bounds=AT_MOST_1, changes=MORE, **seen) is HoldCode.BOUND
-
-
-def test_a_bound_that_the_framework_keeps_is_kept_until_it_is_seen_not_to_be() -> None:
-    kept = {"in_force": replace(START, staleness_bound=1.0), "bounds": AT_MOST_1, "changes": MORE}
-    assert bound(**kept) is None
-    assert bound(snapshot=with_signals(staleness_mean=0.98), **kept) is None
-    assert bound(snapshot=with_signals(staleness_mean=6.0), **kept) is HoldCode.BOUND
-
-
-def test_a_bound_on_the_worst_is_held_against_the_worst() -> None:
-    worst = {"objective": Objective(staleness=StalenessBound.MAXIMUM), "bounds": Bounds(staleness_max=4.0)}
-    seen = with_signals(staleness_mean=1.0, staleness_max=3.9)
-    assert bound(snapshot=seen, **worst) is HoldCode.BOUND
-    assert bound(snapshot=seen, bounds=Bounds(staleness_max=4.0)) is None
-    assert bound(snapshot=with_signals(staleness_mean=1.0), **worst) is HoldCode.BOUND, "nobody can tell the worst"
-
-
-def test_a_knob_of_which_nothing_was_known_may_let_anything_in() -> None:
-    unknown = {"in_force": replace(START, max_in_flight=None), "bounds": Bounds(staleness_max=4.0)}
-    assert bound(changes=MORE, snapshot=with_signals(staleness_mean=1.0), **unknown) is HoldCode.BOUND
-
-
-def test_what_a_model_tells_of_a_bound_is_believed_and_what_it_leaves_out_is_measured() -> None:
-    told = {"model": TwoRates(4.0, 5.6), "workload": WORKLOAD, "snapshot": with_signals(staleness_mean=9.0)}
-    assert bound(bounds=Bounds(staleness_max=3.2), **told) is None
-    assert bound(bounds=Bounds(staleness_max=3.05), **told) is HoldCode.BOUND
-    assert bound(bounds=Bounds(staleness_max=1.0), **told) is HoldCode.BOUND, "3.0 now, 3.125 then"
-    silent = {**told, "model": Silent(4.0, 5.6)}
-    assert bound(bounds=Bounds(staleness_max=9.1), **silent) is HoldCode.BOUND
-    assert bound(bounds=Bounds(staleness_max=9.1), changes=FEWER, **silent) is None
-
-
-@dataclass(frozen=True)
-class Silent(TwoRates):
-    """A model that says nothing of staleness."""
-
-    def predict(self, topology: Topology, workload: Workload, setpoints: Setpoints) -> Prediction:
-        return replace(super().predict(topology, workload, setpoints), staleness=None)
-
-
-def budget(**changes: Any) -> HoldCode | None:
-    return CHAIN["within-budget"](case(**changes)).code
-
-
-def test_no_gpu_is_added_whatever_the_rest_said() -> None:
-    free = replace(TOPOLOGY, gpus_total=None)
-    assert budget(topology=free) is None
-    assert budget(topology=free, changes=Setpoints(gpus_trainer=65)) is HoldCode.BUDGET
-    assert budget(changes=Setpoints(gpus_generator=193)) is HoldCode.BUDGET
-    assert budget(changes=Setpoints(gpus_generator=191)) is None
-    returned = {"in_force": replace(START, gpus_generator=184), "changes": Setpoints(gpus_generator=192)}
-    assert budget(**returned) is None, "GPUs of the job come back"
-    assert budget(**returned, bounds=Bounds(gpus_total_max=250)) is HoldCode.BUDGET
+def test_the_first_step_of_a_long_way_has_to_pay_by_its_own_share() -> None:
+    """A third of the way to 40 wins a third of 6 %: what pays for the whole does not pay for that."""
+    long = {"changes": with_trainer(START, TOPOLOGY, 40), "good_moves": 0}
+    first = case(changes=TO_GENERATOR)
+    horizon_s = 4.0 * cost_s(first.view, TO_GENERATOR) / GAIN.mean
+    assert guarded(case(horizon_s=horizon_s))[1].code is None
+    _, ruling, trail = guarded(case(horizon_s=horizon_s, **long))
+    assert trail[-1].guard == "pays-back"
+    assert ruling.code is HoldCode.PAYBACK
+    assert guarded(case(horizon_s=2.0 * horizon_s, **long))[1].code is None
 
 
 @pytest.mark.parametrize(
-    ("changes", "bounds", "code"),
+    ("past", "most", "code"),
     [
-        (TO_GENERATOR, Bounds(gpus_total_max=250), None),
-        (TO_GENERATOR, Bounds(gpus_trainer_min=60), HoldCode.BUDGET),
-        (TO_GENERATOR, Bounds(gpus_trainer_min=72), HoldCode.BUDGET),
-        (with_trainer(START, TOPOLOGY, 68), Bounds(gpus_trainer_min=72), None),
-        (MORE, Bounds(max_in_flight_max=1200), HoldCode.BUDGET),
-        (FEWER, Bounds(max_in_flight_max=1200), None),
-        (Setpoints(max_in_flight=0), Bounds(), HoldCode.BUDGET),
-        (Setpoints(gpus_trainer=0, gpus_generator=256), Bounds(), HoldCode.BUDGET),
+        ((Direction.UP,), 1, None),
+        ((Direction.UP,), 0, HoldCode.OSCILLATION),
+        ((Direction.DOWN, Direction.UP), 1, HoldCode.OSCILLATION),
+        ((Direction.DOWN, Direction.UP), 2, None),
+        ((Direction.DOWN, Direction.DOWN), 0, None),
     ],
 )
-def test_floors_and_budget_are_not_broken_further_and_may_be_mended(
-    changes: Setpoints, bounds: Bounds, code: HoldCode | None
+def test_a_knob_changes_its_direction_so_often_within_its_memory(
+    past: tuple[Direction, ...], most: int, code: HoldCode | None
 ) -> None:
-    assert budget(changes=changes, bounds=bounds) is code
+    """All of them long settled, and not yet forgotten."""
+    now_s = case().view.now_s
+    moves = tuple(PastMove(now_s - 3000.0 + 100.0 * i, SPLIT, way) for i, way in enumerate(past))
+    assert CHAIN["steady"](case(recent=moves, limits=Limits(reversals_max=most))).code is code
+    forgotten = tuple(replace(move, at_s=now_s - 7300.0) for move in moves)
+    if past[-1] is Direction.UP and most:
+        assert CHAIN["steady"](case(recent=forgotten, limits=Limits(reversals_max=most))).code is None

@@ -140,7 +140,8 @@ def test_the_more_there_is_of_what_could_break_an_untold_bound_the_worse() -> No
     assert newly(blind, replace(blind, in_flight=110.0)) == [Constraint.STALENESS]
     assert newly(blind, replace(blind, in_flight=90.0)) == []
     assert newly(aged(3.0), blind) == [Constraint.STALENESS], "kept and told is better than untold"
-    assert newly(aged(9.0), blind) == [Constraint.STALENESS]
+    assert newly(aged(9.0), replace(blind, in_flight=1.0)) == [Constraint.STALENESS]
+    assert newly(replace(blind, in_flight=1.0), aged(9.0)) == [], "what it was nobody knows"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from policies.clairvoyant import (
 )
 from policies.options import FLIGHT_STEPS
 from policies.reachable import FLIGHT_MOVES, Reach, climbed, half_turned
-from simulators.plant import Setpoints
+from simulators.plant import Bounds, Setpoints
 from simulators.scenario import Move, Scenario
 from tuner.scenario_files import load, shipped
 
@@ -128,6 +128,23 @@ def test_a_limit_that_only_engines_have_is_within_its_reach() -> None:
     settings = promising(reach, progress, analytic_rates(reach.scenario, progress), 8)
     assert max(s.max_in_flight_per_engine or 0 for s in settings) > 10
     assert {replace(s, max_in_flight_per_engine=10) for s in settings} == {knobs}
+
+
+def test_a_setting_that_breaks_a_bound_makes_nothing_and_one_that_mends_it_does() -> None:
+    """At most 1,000 in flight, and no more than there are at the start where that is broken."""
+    base = load("steady-noise-24h").scenario
+
+    def made(start: int, then: int) -> float:
+        begins = replace(
+            base, setpoints=replace(base.setpoints, max_in_flight=start), bounds=Bounds(max_in_flight_max=1000)
+        )
+        said = analytic_rates(begins, progress_of(begins, 10 * 256.0, 4))
+        return said(0, replace(begins.setpoints, max_in_flight=then), 0.0)
+
+    assert made(900, 1000) > 0.0
+    assert made(900, 1001) == 0.0
+    assert made(1500, 1501) == 0.0
+    assert made(1500, 1400) > 0.0
 
 
 def test_a_ratio_that_gains_nothing_takes_no_other_setting_s_place() -> None:

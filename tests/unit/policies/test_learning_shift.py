@@ -55,3 +55,10 @@ def test_kept_answers_that_grow_longer_are_no_shift_and_shorter_ones_are(steps: 
 def test_what_fell_slowly_and_collapses_with_the_move_is_a_shift(steps: Steps) -> None:
     collapsed = falling(0.98)[:BEFORE] + [0.25 * 0.98**i for i in range(BEFORE, BEFORE + AFTER)]
     assert all(told(steps, "entropy", collapsed, seed) for seed in range(20))
+
+
+def test_answers_that_grow_are_what_models_learn_and_shorter_ones_are_a_shift(steps: Steps) -> None:
+    """Who throws long answers away keeps short ones; longer ones are kept by nobody's fault."""
+    shorter, longer = ([1000.0] * BEFORE + [1000.0 * factor] * AFTER for factor in (0.6, 1.6))
+    assert all("length of what is kept" in (told(steps, "resp_len_mean", shorter, seed) or "") for seed in range(20))
+    assert not any(told(steps, "resp_len_mean", longer, seed) for seed in range(20))

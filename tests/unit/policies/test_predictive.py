@@ -287,3 +287,14 @@ def test_where_each_step_of_a_split_is_a_restart_the_refused_one_is_wanted_still
     first = Predictive().decide(view)
     assert isinstance(first, Proposal)
     assert Predictive().decide(replace(view, refused=first.changes)) == first
+
+
+def test_no_more_goes_in_flight_than_the_quota_of_sandboxes_that_is_measured() -> None:
+    view = view_of(job_of("steady-noise-24h", max_in_flight=400), "max_in_flight")
+    wanted = Predictive().decide(view)
+    assert (wanted.changes.max_in_flight or 0) > 600
+    short = replace(view, snapshot=snapshot_of(step_s=80.0, sandbox_quota=600.0))
+    bounded = Predictive().decide(short)
+    assert 400 < (bounded.changes.max_in_flight or 0) <= 600
+    over = Predictive().decide(replace(view, snapshot=snapshot_of(step_s=80.0, sandbox_quota=300.0)))
+    assert isinstance(over, Hold)

@@ -9,6 +9,7 @@ from simulators.pipeline import SimulatedPlant, simulate
 from simulators.plant import Change, Observation, Order, Receipt, Setpoints, Status, TrainerResize
 from simulators.scenario import Event, EventKind, Horizon, Measurement, Move, Scenario
 from tests.unit.simulators.scenarios import HOT, RESTART, small
+from tuner.scenario_files import load
 
 SPLIT = Setpoints(gpus_trainer=3, gpus_generator=5)
 
@@ -231,3 +232,15 @@ def test_a_node_that_takes_the_last_engine_ends_the_run_with_the_reason() -> Non
     assert plant.stopped is not None
     assert "the generator needs at least one engine" in plant.stopped
     assert plant.step < 20
+
+
+def test_pools_that_are_not_all_of_the_generator_are_refused_and_nothing_is_turned() -> None:
+    """160 GPUs in engines of 16, of which 32 prefill: no GPU comes from nowhere, and none goes there."""
+    plant = SimulatedPlant(load("tool-calls-20-to-51").scenario)
+    before = plant.observe(0.0).in_force
+    whole = before.gpus_generator or 0
+    for prefill, decode in ((48, None), (whole, whole), (0, whole), (40, whole - 40)):
+        receipt = plant.apply(order(Setpoints(gpus_prefill=prefill, gpus_decode=decode)), 0.0)
+        assert receipt.status is Status.REFUSED
+        assert plant.observe(0.0).in_force == before
+    assert plant.apply(order(Setpoints(gpus_prefill=48, gpus_decode=whole - 48)), 0.0).status is Status.PENDING
