@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import exp, log, sqrt
+from typing import Any
 
 from policies.base import Direction, Interval
 from policies.beliefs import CENTRAL_80, WALK_PER_S, Belief, Beliefs, Reading, forgotten, rescaled, updated
 from policies.change_tests import Cusum, summed, threshold_for
 from policies.control import Command, CommandKind, ControlMode
 from policies.guardrails.case import Pause
-from policies.moves import Stage
+from policies.hands import foreign, let_go
+from policies.moves import Move, Scene, Stage, due, retried, touched
 from policies.readings import Level, kept_rows, level, noise_variance, rate_series, readings, settling_s
 from policies.rules import Foreign, Rules
 from policies.scorecard import Forecast, conformal_scale, demoted, forecasted, scored
@@ -70,10 +72,14 @@ def _one_command(state: State, command: Command) -> tuple[State, str]:
 
 
 def _resumed(state: State, knob: str | None) -> State:
-    """Pauses, freezes and alarms of that knob are over; of no knob, all."""
+    """Pauses, freezes and alarms of that knob are over, and what is stuck is tried again; of no knob, all."""
+    move = state.move
+    if move is not None and knob in (None, *knobs_of(touched(move))):
+        move = retried(move)
     return replace(
         state,
         stopped=False,
+        move=move,
         alarm="",
         pauses=tuple(p for p in state.pauses if knob is not None and p.knob != knob),
         freezes=tuple(f for f in state.freezes if knob is not None and f.knob != knob),
@@ -85,7 +91,7 @@ def _adopted(rules: Rules, state: State, seen: Observation) -> Noticed:
     if state.accepted is None:
         return replace(state, accepted=seen.in_force), ()
     if state.move is not None and state.move.stage is not Stage.SETTLE:
-        return state, ()
+        return _met_on_the_way(rules, state, seen, state.move)
     expected = state.accepted if state.move is None else merged(state.accepted, state.move.goal)
     known, now = values(expected), values(seen.in_force)
     turned = {n: v for n, v in now.items() if n in known and known[n] != v}
@@ -94,16 +100,44 @@ def _adopted(rules: Rules, state: State, seen: Observation) -> Noticed:
     state = replace(state, accepted=merged(expected, seen.in_force), missing=gone)
     if not turned and not came:
         return state, ()
-    notes = tuple(f"{n} went from {known[n]} to {v} without us: adopted" for n, v in turned.items())
+    notes = _without_us(known, turned)
     if came:
         notes = (*notes, f"{abs(came)} generator GPUs are {'gone' if came > 0 else 'back'}")
-    knobs = knobs_of(Setpoints(**turned))
-    lost = set(turned) <= {"gpus_trainer", "gpus_generator", "engines"} and _lost(seen)
-    if rules.foreign is Foreign.PAUSE and not lost:
-        pauses = (Pause(knob, None, "a foreign change") for knob in knobs if knob in ACTED)
-        state = replace(state, pauses=(*state.pauses, *(p for p in pauses if p not in state.pauses)))
+    return _left_to_them(rules, _ended(state, seen), seen, turned), notes
+
+
+def _met_on_the_way(rules: Rules, state: State, seen: Observation, move: Move) -> Noticed:
+    """The same while a move walks: of the knobs that it touches, what is none of its doing."""
+    scene = Scene(seen.time_s, seen.in_force, seen.inventory.syncing)
+    turned = foreign(move, scene)
+    if not turned:
+        return state, ()
+    notes = _without_us(values(due(move)), turned)
+    left = let_go(move, seen.in_force, turned, seen.time_s)
+    state = _left_to_them(rules, state, seen, turned)
+    if left is not None:
+        return replace(state, move=left), notes
+    ended = f"{move.decision_id} ends there"
+    return replace(_ended(state, seen), accepted=seen.in_force), (*notes, ended)
+
+
+def _without_us(known: Mapping[str, Any], turned: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{n} went from {known[n]} to {v} without us: adopted" for n, v in turned.items())
+
+
+def _ended(state: State, seen: Observation) -> State:
+    """The state after a change that was not ours: whatever we were about is over."""
     state = replace(state, move=None, undertaking=None, probation=None, asked=None)
-    return replace(state, moved_s=seen.time_s, in_force_s=seen.time_s), notes
+    return replace(state, moved_s=seen.time_s, in_force_s=seen.time_s)
+
+
+def _left_to_them(rules: Rules, state: State, seen: Observation, turned: Mapping[str, Any]) -> State:
+    """Where the rules say so, knobs that somebody turned are paused; a lost node turned none."""
+    lost = set(turned) <= {"gpus_trainer", "gpus_generator", "engines"} and _lost(seen)
+    if rules.foreign is not Foreign.PAUSE or lost:
+        return state
+    pauses = (Pause(knob, None, "a foreign change") for knob in knobs_of(Setpoints(**turned)) if knob in ACTED)
+    return replace(state, pauses=(*state.pauses, *(p for p in pauses if p not in state.pauses)))
 
 
 def _lost(seen: Observation) -> bool:

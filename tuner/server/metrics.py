@@ -6,6 +6,7 @@ from math import nan
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from policies.control import ControlMode, Decision
+from policies.guardrails.seeing import stale_after_s
 from policies.moves import Move, Stage
 from policies.scorecard import bias, conformal_scale, coverage, unlocked
 from policies.settings import ACTED, difference, knobs_of, values
@@ -96,12 +97,16 @@ class Metrics:
         self._state = state
 
     def _set_signals(self, ticked: Ticked, stale_s: float) -> None:
-        signals = ticked.entry.seen.snapshot.signals
+        snapshot = ticked.entry.seen.snapshot
+        signals = snapshot.signals
+        by_step = {name for row in snapshot.rows[-1:] for name in row.values}
+        step_stale_s = stale_after_s(snapshot, stale_s)
         for name in self._signals - set(signals):
             self._valid.labels(name).set(0)
         for name, signal in signals.items():
             self._age.labels(name).set(signal.age_s or 0.0)
-            self._valid.labels(name).set(float((signal.age_s or 0.0) <= stale_s))
+            limit = step_stale_s if name in by_step else stale_s
+            self._valid.labels(name).set(float((signal.age_s or 0.0) <= limit))
         self._signals |= set(signals)
 
     def _set_points(self, ticked: Ticked) -> None:
