@@ -60,6 +60,7 @@ def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: 
         state,
         move=move,
         undertaking=task,
+        undone=None,
         wanted=None,
         asked=None,
         scorecard=void_forecasts(state.scorecard),
@@ -166,7 +167,7 @@ def _ended(rules: Rules, state: State, seen: Observation, move: Move) -> Conduct
             locks = (Pause(knob, None, f"{move.decision_id}, which could not be undone") for knob in task.knobs)
             state = replace(state, pauses=(*state.pauses, *locks))
             words = f"{move.decision_id} is stuck for good, and what is in force is adopted: {move.why_back}"
-    state = _frozen(rules, state, task.knobs, seen.time_s, move.why_back or words)
+    state = _frozen(rules, replace(state, undone=move), task.knobs, seen.time_s, move.why_back or words)
     return state, held(state, seen.time_s, HoldCode.FROZEN, words)
 
 

@@ -10,13 +10,13 @@ from policies.beliefs import CENTRAL_80, WALK_PER_S, Belief, Beliefs, Reading, f
 from policies.change_tests import Cusum, summed, threshold_for
 from policies.control import Command, CommandKind, ControlMode
 from policies.guardrails.case import Pause
-from policies.hands import foreign, let_go
-from policies.moves import Move, Scene, Stage, due, retried, touched
+from policies.hands import foreign, home_again, is_ours, let_go
+from policies.moves import Move, Scene, Stage, due, retried, touched, unused
 from policies.readings import Level, kept_rows, level, noise_variance, rate_series, readings, settling_s
 from policies.rules import Foreign, Rules
 from policies.scorecard import Forecast, conformal_scale, demoted, forecasted, scored
 from policies.settings import ACTED, knobs_of, merged, missing_of, values
-from policies.state import State
+from policies.state import State, Undertaking
 from simulators.plant import Observation, Setpoints
 from simulators.snapshot import Row
 
@@ -100,10 +100,23 @@ def _adopted(rules: Rules, state: State, seen: Observation) -> Noticed:
     state = replace(state, accepted=merged(expected, seen.in_force), missing=gone)
     if not turned and not came:
         return state, ()
-    notes = _without_us(known, turned)
+    ours = bool(turned) and _came_late(rules, state, seen, turned)
+    notes = _without_us(known, turned, state.undone if ours else None)
     if came:
         notes = (*notes, f"{abs(came)} generator GPUs are {'gone' if came > 0 else 'back'}")
-    return _left_to_them(rules, _ended(state, seen), seen, turned), notes
+    state = replace(state, move=None, undertaking=None, probation=None, asked=None)
+    if ours and state.undone is not None and unused(state.undone, seen.in_force):
+        home = home_again(state.undone, seen.time_s)
+        return replace(state, move=home, undertaking=Undertaking(knobs_of(touched(home)))), notes
+    state = replace(state, moved_s=seen.time_s, in_force_s=seen.time_s)
+    return state if ours else _left_to_them(rules, state, seen, turned), notes
+
+
+def _came_late(rules: Rules, state: State, seen: Observation, turned: Mapping[str, Any]) -> bool:
+    """True of what a move had ordered that was undone a short while ago."""
+    if state.undone is None or state.moved_s is None or seen.time_s - state.moved_s > rules.freeze_s:
+        return False
+    return is_ours(state.undone, turned, seen.in_force)
 
 
 def _met_on_the_way(rules: Rules, state: State, seen: Observation, move: Move) -> Noticed:
@@ -113,22 +126,13 @@ def _met_on_the_way(rules: Rules, state: State, seen: Observation, move: Move) -
     if not turned:
         return state, ()
     notes = _without_us(values(due(move)), turned)
-    left = let_go(move, seen.in_force, turned, seen.time_s)
-    state = _left_to_them(rules, state, seen, turned)
-    if left is not None:
-        return replace(state, move=left), notes
-    ended = f"{move.decision_id} ends there"
-    return replace(_ended(state, seen), accepted=seen.in_force), (*notes, ended)
+    state = replace(state, move=let_go(move, seen.in_force, turned, seen.time_s))
+    return _left_to_them(rules, state, seen, turned), notes
 
 
-def _without_us(known: Mapping[str, Any], turned: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(f"{n} went from {known[n]} to {v} without us: adopted" for n, v in turned.items())
-
-
-def _ended(state: State, seen: Observation) -> State:
-    """The state after a change that was not ours: whatever we were about is over."""
-    state = replace(state, move=None, undertaking=None, probation=None, asked=None)
-    return replace(state, moved_s=seen.time_s, in_force_s=seen.time_s)
+def _without_us(known: Mapping[str, Any], turned: Mapping[str, Any], ours: Move | None = None) -> tuple[str, ...]:
+    how = "without us: adopted" if ours is None else f"by a late order of {ours.decision_id}"
+    return tuple(f"{n} went from {known[n]} to {v} {how}" for n, v in turned.items())
 
 
 def _left_to_them(rules: Rules, state: State, seen: Observation, turned: Mapping[str, Any]) -> State:

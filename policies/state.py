@@ -69,6 +69,8 @@ class State:
     """Change tests by side."""
     move: Move | None = None
     undertaking: Undertaking | None = None
+    undone: Move | None = None
+    """The last move that came to nothing, until the next begins: what it ordered may come into force yet."""
     probation: Probation | None = None
     moved_s: float | None = None
     """When the last move ended: steps after it belong to the setting in force alone."""
