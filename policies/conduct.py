@@ -30,6 +30,9 @@ from policies.settings import ACTED, difference, direction, knobs_of, merged
 from policies.state import RECENT_MOVES, State, Undertaking
 from simulators.plant import Change, Observation, Receipt, Setpoints, Topology
 
+ALARMS_MOST = 10
+"""A knob rests no longer than so many doublings: an hour becomes six weeks."""
+
 Conducted = tuple[State, Decision]
 
 
@@ -54,7 +57,7 @@ def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: 
         knobs,
         decision.gain_frac,
         standing(view.snapshot, state.moved_s, view.now_s),
-        baseline(view.snapshot, view.now_s),
+        baseline(view.snapshot, view.now_s, state.calm_s),
     )
     state = replace(
         state,
@@ -103,13 +106,16 @@ def on_probation(
     """One look at a move that is being judged; no decision when the judgement leaves room for a new proposal."""
     alarm = shifted(probation.health, view.snapshot, probation.since_s) or ""
     if alarm:
-        state = replace(state, alarm=alarm)
+        state = replace(state, alarm=alarm, alarmed_at=probation.health)
     changing = [k for k in probation.knobs if (c := view.capability(k)) is not None and c.data_changing]
     verdict, gain = judged(probation, view.snapshot, view.now_s)
     good = None if verdict is Judgement.UNSURE else verdict is Judgement.GOOD
     outcome = Outcome(probation.move.decision_id, good, probation.predicted, gain)
     if alarm and changing:
-        return (*_reverted(rules, state, view, probation, alarm), replace(outcome, good=False))
+        rest_s = rules.freeze_s * 2.0 ** min(state.alarms, ALARMS_MOST)
+        state = replace(state, alarms=state.alarms + 1)
+        reverted = _reverted(replace(rules, freeze_s=rest_s), state, view, probation, alarm)
+        return (*reverted, replace(outcome, good=False))
     if verdict is Judgement.BAD and gain is not None:
         state = replace(state, good_moves=0)  # longer strides are earned anew
         return (*_reverted(rules, state, view, probation, f"realised gain {_words(gain)}"), outcome)

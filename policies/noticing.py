@@ -11,6 +11,7 @@ from policies.change_tests import Cusum, summed, threshold_for
 from policies.control import Command, CommandKind, ControlMode
 from policies.guardrails.case import Pause
 from policies.hands import foreign, home_again, is_ours, let_go
+from policies.health import recovered
 from policies.moves import Move, Scene, Stage, due, retried, touched, unused
 from policies.readings import Level, kept_rows, level, noise_variance, rate_series, readings, settling_s
 from policies.rules import Foreign, Rules
@@ -38,8 +39,9 @@ def noticed(rules: Rules, state: State, seen: Observation, commands: Iterable[Co
     state, told = commanded(state, commands)
     state, foreign = _adopted(rules, state, seen)
     state, learnt = _learned(rules, state, seen)
+    state, calm = _calmed(state, seen)
     state, honest = _judged_forecasts(state, seen)
-    return state, (*told, *foreign, *learnt, *honest)
+    return state, (*told, *foreign, *learnt, *calm, *honest)
 
 
 def commanded(state: State, commands: Iterable[Command]) -> Noticed:
@@ -81,6 +83,7 @@ def _resumed(state: State, knob: str | None) -> State:
         stopped=False,
         move=move,
         alarm="",
+        alarms=0,
         pauses=tuple(p for p in state.pauses if knob is not None and p.knob != knob),
         freezes=tuple(f for f in state.freezes if knob is not None and f.knob != knob),
     )
@@ -190,6 +193,17 @@ def _one_reading(
     if alarm is not None:
         after, _ = updated(forgotten(after), reading, at_s)
     return after, test, alarm
+
+
+def _calmed(state: State, seen: Observation) -> Noticed:
+    """An alarm of the model's learning ends when learning has, after all moves have settled."""
+    if not state.alarm or state.move is not None or state.probation is not None:
+        return state, ()
+    since_s = (state.moved_s or 0.0) + settling_s(seen.snapshot, seen.in_force, 0.0)
+    why = recovered(state.alarmed_at, seen.snapshot, since_s)
+    if why is None:
+        return state, ()
+    return replace(state, alarm="", alarmed_at={}, calm_s=since_s), (f"{why}, so this is over: {state.alarm}",)
 
 
 def _new_rows(state: State, seen: Observation) -> list[Row]:

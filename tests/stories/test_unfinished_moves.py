@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from policies.control import Capability, Command, CommandKind, ControlMode, HoldCode
+from policies.control import Action, Capability, Command, CommandKind, ControlMode, HoldCode
 from policies.controller import tick
 from policies.moves import Stage
 from policies.settings import SPLIT, gpus
 from policies.state import State
 from simulators.plant import Change, Order, Receipt, Setpoints, Status
 from tests.plants import START, FluidPlant
-from tests.stories.driving import HOUR, Kept, driven, rules
+from tests.stories.driving import HOUR, Kept, WantsThree, driven, rules
 
 LONG = replace(START, batch_rollouts=3072)
 """Steps of 768 s."""
@@ -219,6 +219,23 @@ def stale_at(kept: Kept) -> list[float]:
 
 
 def test_evidence_that_comes_once_a_step_is_not_stale_within_one() -> None:
-    plant = FluidPlant(LONG, trainer_per_gpu_s=4.4 / 64, generator_per_gpu_s=4.2 / 192)
-    _, kept = driven(plant, 5)
+    _, kept = driven(FluidPlant(LONG), 5, rules(WantsThree()), State(mode=ControlMode.ADVISE))
     assert [at_s for at_s in stale_at(kept) if at_s > HOUR] == []
+    assert Action.ADVISE in {d.action for d in kept.decisions}
+
+
+def test_a_silence_of_more_than_three_long_steps_is_stale() -> None:
+    plant = FluidPlant(LONG)
+    now = plant.observe(5 * HOUR)
+
+    @dataclass
+    class Silent:
+        def observe(self, now_s: float) -> Any:
+            return replace(now, time_s=now_s)
+
+        def apply(self, order: Order, now_s: float) -> Receipt:
+            return plant.apply(order, now_s)
+
+    _, kept = driven(Silent(), 2, rules(WantsThree()), State(mode=ControlMode.ADVISE, at_s=5 * HOUR))
+    last_s = plant.rows[-1].time_s or 0.0
+    assert min(stale_at(kept)) == pytest.approx(last_s + 3 * 768, abs=90.0)

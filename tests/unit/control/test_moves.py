@@ -154,14 +154,14 @@ class Fickle:
 @given(
     st.lists(st.integers(0, 11), max_size=80),
     st.sampled_from([TO_GENERATOR, TO_TRAINER]),
-    st.sampled_from([10.0, 90.0, 400.0]),
+    st.sampled_from([30.0, 90.0, 400.0]),
     st.lists(st.booleans(), max_size=40),
 )
 def test_whatever_the_plant_does_the_move_ends_and_no_gpu_is_invented_or_forgotten(
     whims: list[int], changes: Setpoints, every_s: float, syncs: list[bool]
 ) -> None:
     plant, now, at_s = Fickle(whims), move(changes), 0.0
-    for tick in range(2500):
+    for tick in range(1000):
         scene = Scene(at_s, plant.look(), syncing=tick < len(syncs) and syncs[tick])
         now = advanced(now, scene)
         wish = order_of(now, scene)

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from policies.health import baseline, shifted
+from policies.health import baseline, recovered, shifted
 from tests.unit.policies.conftest import Steps
 
 BEFORE, AFTER = 24, 6
@@ -47,3 +47,20 @@ def test_what_stood_still_and_jumps_with_the_move_is_a_shift(steps: Steps, facto
 def test_what_fell_slowly_and_collapses_with_the_move_is_a_shift(steps: Steps) -> None:
     collapsed = falling(0.98)[:BEFORE] + [0.25 * 0.98**i for i in range(BEFORE, BEFORE + AFTER)]
     assert all(told(steps, "entropy", collapsed, seed) for seed in range(20))
+
+
+@pytest.mark.parametrize(
+    ("since", "said"),
+    [
+        ([1.0] * 4, None),
+        ([1.0] * 5, "where it was"),
+        ([0.5] * 12, None),
+        ([0.5] * 16, "stands still"),
+        ([0.7] * 8 + [0.4] * 8, None),
+    ],
+    ids=["too few to tell", "back", "not back", "stands", "shifts again"],
+)
+def test_a_shift_is_over_when_learning_is_back_or_stands(steps: Steps, since: list[float], said: str | None) -> None:
+    whole = steps(BEFORE + len(since), step_s=60.0, entropy=noisy([1.0] * BEFORE + since, 3))
+    why = recovered(baseline(whole, MOVED_S), whole, MOVED_S)
+    assert (why is None) if said is None else (why is not None and said in why)
