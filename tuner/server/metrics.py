@@ -70,6 +70,7 @@ class Metrics:
         self._paused = gauge("paused", "1 while a person paused a knob", "knob")
         self._unlocked = gauge("auto_unlocked", "1 once a knob has earned auto", "knob")
         self._moving = gauge("moving", "1 while a move is under way")
+        self._stranded = gauge("stranded", "1 while a move can be neither finished nor undone")
         self._success = gauge("last_success_timestamp_seconds", "Last tick that was written with evidence in view")
         self._last = gauge("last_tick_timestamp_seconds", "Last tick")
         self._failures = counter("journal_failures", "Ticks or receipts that could not be written")
@@ -130,6 +131,7 @@ class Metrics:
             self._paused.labels(knob).set(float(any(p.knob in (None, knob) for p in state.pauses)))
             self._unlocked.labels(knob).set(float(unlocked(state.scorecard, knob)))
         self._moving.set(float(state.move is not None))
+        self._stranded.set(float(state.move is not None and state.move.stuck > 0))
         card = state.scorecard
         told = [(self._coverage, coverage(card)), (self._bias, bias(card)), (self._scale, conformal_scale(card))]
         told += [(self._error, card.errors[-1] if card.errors else None)]
