@@ -2,12 +2,26 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import isfinite
 
 from policies.base import Direction, Interval
 from policies.control import Action, Capability, ControlMode, Decision, HoldCode, Outcome, View
-from policies.guardrails.case import Freeze, PastMove
+from policies.guardrails.case import Freeze, PastMove, Pause
 from policies.health import baseline, shifted
-from policies.moves import Move, Scene, Stage, advanced, answered, back, order_of, path_of
+from policies.moves import (
+    Move,
+    Scene,
+    Stage,
+    advanced,
+    answered,
+    back,
+    order_of,
+    path_of,
+    strange,
+    touched,
+    unused,
+)
+from policies.patience import leg_limit_s, verify_limit_s
 from policies.probation import Judgement, Probation, judged, standing
 from policies.readings import settling_s
 from policies.rules import Rules
@@ -16,10 +30,8 @@ from policies.settings import ACTED, difference, direction, knobs_of, merged
 from policies.state import RECENT_MOVES, State, Undertaking
 from simulators.plant import Change, Observation, Receipt, Setpoints, Topology
 
-LEG_LIMIT_S = 300.0
-"""A leg has at least this long."""
-LEG_LIMIT_ACTUATIONS = 3.0
-"""And so many times what it is known to take."""
+ALARMS_MOST = 10
+"""A knob rests no longer than so many doublings: an hour becomes six weeks."""
 
 Conducted = tuple[State, Decision]
 
@@ -28,27 +40,30 @@ def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: 
     """The state with a new move, and the decision with its first order."""
     knobs = knobs_of(changes)
     actuation = max((actuation_s(rules, state, knob) for knob in knobs), default=0.0)
+    path = path_of(view.in_force, changes, at_once=_restarts(view, knobs))
     move = Move(
         decision.decision_id,
-        path_of(view.in_force, changes, at_once=_restarts(view, knobs)),
+        path,
         begun_s=view.now_s,
         since_s=view.now_s,
-        leg_limit_s=max(LEG_LIMIT_S, LEG_LIMIT_ACTUATIONS * actuation),
+        leg_limit_s=leg_limit_s(view, knobs, path, actuation),
         settle_s=settling_s(view.snapshot, view.in_force, actuation),
         reason=decision.reason,
         actuation_s=actuation,
         gives_up_s=_gives_up_s(rules, knobs),
+        verify_limit_s=verify_limit_s(view, knobs, path),
     )
     task = Undertaking(
         knobs,
         decision.gain_frac,
         standing(view.snapshot, state.moved_s, view.now_s),
-        baseline(view.snapshot, view.now_s),
+        baseline(view.snapshot, view.now_s, state.calm_s),
     )
     state = replace(
         state,
         move=move,
         undertaking=task,
+        undone=None,
         wanted=None,
         asked=None,
         scorecard=void_forecasts(state.scorecard),
@@ -67,11 +82,16 @@ def _restarts(view: View, knobs: Iterable[str]) -> bool:
 def walked(rules: Rules, state: State, seen: Observation, move: Move) -> Conducted:
     """One look at a move under way: its next order, or its end."""
     scene = Scene(seen.time_s, seen.in_force, seen.inventory.syncing, _unready(rules.topology, seen, move))
+    if move.stage is Stage.STUCK and (leave := _no_leave(state, _knobs_back(move))):
+        return state, held(state, scene.now_s, HoldCode.STRANDED, f"{_stranded(move, scene)}; {leave}")
     after = advanced(move, scene)
-    state = _timed(state, move, after)
+    state = _timed(state, move, after, scene.now_s)
     if after.ended:
         return _ended(rules, state, seen, after)
     state, order = replace(state, move=after), order_of(after, scene)
+    if after.stage is Stage.STUCK:
+        words = f"{_stranded(after, scene)}; {_next_try(after, scene)}"
+        return state, held(state, scene.now_s, HoldCode.STRANDED, words)
     where = f"{after.stage} {after.at} of {len(after.path) - 1}"
     why = f"{where}: {after.why_back or after.reason}"
     if order is None:
@@ -86,13 +106,16 @@ def on_probation(
     """One look at a move that is being judged; no decision when the judgement leaves room for a new proposal."""
     alarm = shifted(probation.health, view.snapshot, probation.since_s) or ""
     if alarm:
-        state = replace(state, alarm=alarm)
-    touched = [k for k in probation.knobs if (c := view.capability(k)) is not None and c.data_changing]
+        state = replace(state, alarm=alarm, alarmed_at=probation.health)
+    changing = [k for k in probation.knobs if (c := view.capability(k)) is not None and c.data_changing]
     verdict, gain = judged(probation, view.snapshot, view.now_s)
     good = None if verdict is Judgement.UNSURE else verdict is Judgement.GOOD
     outcome = Outcome(probation.move.decision_id, good, probation.predicted, gain)
-    if alarm and touched:
-        return (*_reverted(rules, state, view, probation, alarm), replace(outcome, good=False))
+    if alarm and changing:
+        rest_s = rules.freeze_s * 2.0 ** min(state.alarms, ALARMS_MOST)
+        state = replace(state, alarms=state.alarms + 1)
+        reverted = _reverted(replace(rules, freeze_s=rest_s), state, view, probation, alarm)
+        return (*reverted, replace(outcome, good=False))
     if verdict is Judgement.BAD and gain is not None:
         state = replace(state, good_moves=0)  # longer strides are earned anew
         return (*_reverted(rules, state, view, probation, f"realised gain {_words(gain)}"), outcome)
@@ -114,8 +137,9 @@ def held(state: State, now_s: float, code: HoldCode, reason: str) -> Decision:
 
 
 def order_id(move: Move) -> str:
-    """One name for each leg, the same however often it is ordered."""
-    return f"{move.decision_id}.{move.at}" + "b" * (move.stage is Stage.BACK)
+    """One name for each leg, the same however often it is ordered. On the way back another for each try: an actuator
+    refuses for good what has failed."""
+    return f"{move.decision_id}.{move.at}" + "b" * (1 + move.stuck if move.stage is Stage.BACK else 0)
 
 
 def actuation_s(rules: Rules, state: State, knob: str) -> float:
@@ -146,8 +170,10 @@ def _ended(rules: Rules, state: State, seen: Observation, move: Move) -> Conduct
             words = f"{move.decision_id} is undone: {move.why_back}"
         case _:
             state = replace(state, accepted=seen.in_force)
-            words = f"{move.decision_id} is stuck, and what is in force is adopted: {move.why_back}"
-    state = _frozen(rules, state, task.knobs, seen.time_s, move.why_back or words)
+            locks = (Pause(knob, None, f"{move.decision_id}, which could not be undone") for knob in task.knobs)
+            state = replace(state, pauses=(*state.pauses, *locks))
+            words = f"{move.decision_id} is stuck for good, and what is in force is adopted: {move.why_back}"
+    state = _frozen(rules, replace(state, undone=move), task.knobs, seen.time_s, move.why_back or words)
     return state, held(state, seen.time_s, HoldCode.FROZEN, words)
 
 
@@ -159,10 +185,8 @@ def _reverted(rules: Rules, state: State, view: View, probation: Probation, why:
     """Back to where the move came from. Where that way is paused, or a mode was set meanwhile that gives no orders, the
     knob only rests."""
     state = _frozen(rules, replace(state, probation=None), probation.knobs, view.now_s, why)
-    undoing = [(knob, direction(probation.move.goal, probation.move.origin, knob)) for knob in probation.knobs]
-    paused = any(pause.stops(*turn) for pause in state.pauses for turn in undoing)
-    if paused or state.mode in (ControlMode.OBSERVE, ControlMode.ADVISE):
-        kept = "its way back is paused" if paused else f"{state.mode} gives no orders"
+    kept = _no_leave(state, _knobs_back(probation.move))
+    if kept:
         words = f"{probation.move.decision_id} failed and stays, since {kept}: {why}"
         return state, held(state, view.now_s, HoldCode.FROZEN, words)
     move, words = back(probation.move, view.now_s, why), f"{probation.move.decision_id} is reverted: {why}"
@@ -174,16 +198,42 @@ def _reverted(rules: Rules, state: State, view: View, probation: Probation, why:
     return state, Decision(order_id(move), view.now_s, Action.APPLY, words, order=order)
 
 
+def _no_leave(state: State, turns: Iterable[tuple[str, Direction]]) -> str:
+    """Why these knobs may not be turned this way now, whatever speaks for it; empty where they may."""
+    if any(pause.stops(*turn) for pause in state.pauses for turn in turns):
+        return "its way back is paused"
+    orders = state.mode not in (ControlMode.OBSERVE, ControlMode.ADVISE)
+    return "" if orders else f"{state.mode} gives no orders"
+
+
+def _knobs_back(move: Move) -> list[tuple[str, Direction]]:
+    return [(knob, direction(move.goal, move.origin, knob)) for knob in knobs_of(touched(move))]
+
+
+def _stranded(move: Move, scene: Scene) -> str:
+    gpus = unused(move, scene.in_force)
+    lacks = f", {gpus} GPUs are unused" if gpus else ""
+    return f"{move.decision_id} could be neither finished nor undone{lacks}: {move.why_back}"
+
+
+def _next_try(move: Move, scene: Scene) -> str:
+    rest_s = move.retry_s - (scene.now_s - move.since_s)
+    if not isfinite(rest_s):
+        return f"its way home failed {move.stuck} times, and is tried again when told to resume"
+    return f"its way home is tried again in {rest_s:.0f} s"
+
+
 def _frozen(rules: Rules, state: State, knobs: Iterable[str], now_s: float, why: str) -> State:
     live = tuple(f for f in state.freezes if f.until_s > now_s)
     return replace(state, freezes=(*live, *(Freeze(knob, now_s + rules.freeze_s, why) for knob in knobs)))
 
 
-def _timed(state: State, before: Move, after: Move) -> State:
-    """Remember what the way to the goal took: measured from the order, not from the end of a pause."""
-    if before.stage is not Stage.WALK or after.stage is not Stage.VERIFY or state.undertaking is None:
+def _timed(state: State, before: Move, after: Move, now_s: float) -> State:
+    """Remember what the way took to the goal, or to a leg that came late: from the order, not from a pause's end."""
+    arrived = before.stage is Stage.WALK and after.stage is Stage.VERIFY
+    if not (arrived or before.owed > after.owed) or state.undertaking is None:
         return state
-    took = after.since_s - before.begun_s
+    took = now_s - before.begun_s
     known = {knob: max(took, state.actuation_s.get(knob, 0.0)) for knob in state.undertaking.knobs}
     return replace(state, actuation_s={**state.actuation_s, **known})
 
@@ -201,6 +251,9 @@ def _unready(topology: Topology, seen: Observation, move: Move) -> str:
 def _awaited(move: Move, scene: Scene) -> str:
     if scene.syncing:
         return "the end of a weight sync"
+    odd = strange(move, scene.in_force)
+    if odd:
+        return f"{', '.join(f'{name} {value:g}' for name, value in odd.items())} to be gone, which is not ours"
     if move.stage is Stage.SETTLE:
         return f"{max(0.0, move.rest_s - (scene.now_s - move.since_s)):.0f} s of settling"
     return scene.unready or "the new setting"

@@ -180,6 +180,8 @@ class HoldCode(StrEnum):
     """A move is under way: its next leg is awaited."""
     PROBATION = "probation"
     """A move is being judged."""
+    STRANDED = "stranded"
+    """A move could be neither finished nor undone: its way home is tried again, more and more rarely."""
     STALE = "stale"
     """No evidence, or too old, or of too few."""
     CONTRADICTORY = "contradictory"

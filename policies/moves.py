@@ -13,17 +13,24 @@ controller that was killed anywhere goes on from its last written state.
     SETTLE  -> DONE after the settling time
     BACK    -> the setting before when this one is in force *and* the plant confirms that nothing else is on its way
                (a late leg must not arrive after its GPUs were given back); UNDONE at the origin; STUCK when too late
-    STUCK   -> ends the move: what is in force is adopted, the knob is frozen, a person is told
+    STUCK   -> BACK again after a rest that doubles each time; after TRIES of them a person is waited for where GPUs are
+               unused in between, else LOST: what is in force is adopted
 
 # 48:192 never in force -> BACK: order 64:192, UNDONE | VERIFY fails at 48:208 -> BACK: 48:192, then 64:192
+# 48:208 not in force, nor 48:192 confirmed -> STUCK for 300 s with 16 GPUs unused; 48:208 arrives meanwhile
+#   -> BACK: 48:192, then 64:192
 
-Inside a weight sync nothing is ordered, and the leg's clock stands still.
+What turns at a step's end has some steps for it, and new engines have some for their weights (policies/patience.py).
+Inside a weight sync nothing is ordered, and the leg's clock stands still. Nor is anything ordered while a knob shows
+what is none of the walk's: another hand is at it (policies/hands.py), and it is never overwritten.
 """
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 
-from policies.settings import SPLIT, difference, knobs_of, merged, met, values
+from policies.between import outside, peak
+from policies.settings import SPLIT, difference, gpus, knobs_of, merged, met, values
 from simulators.plant import Setpoints, Status
 
 REFUSALS_MAX = 3
@@ -34,6 +41,9 @@ GIVEN_UP_S = 300.0
 """An actuator that gives up by itself is asked for so much longer: its own word of it, and that it took back its part,
 is better than ours."""
 SHRINK_WITH_GENERATOR = frozenset({"gpus_generator", "engines", "gpus_prefill", "gpus_decode", "max_in_flight"})
+TRIES = 5
+"""Rests before the way home is given up: 1, 2, 4, 8 and 16 times as long as a leg may take. What a cluster repairs by
+itself is repaired by then; and each try may cost a job that is ill already a restart."""
 
 
 class Stage(StrEnum):
@@ -44,9 +54,10 @@ class Stage(StrEnum):
     DONE = "done"
     UNDONE = "undone"
     STUCK = "stuck"
+    LOST = "lost"
 
 
-ENDED = (Stage.DONE, Stage.UNDONE, Stage.STUCK)
+ENDED = (Stage.DONE, Stage.UNDONE, Stage.LOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +80,18 @@ class Move:
     """When this leg or stage began; later by the weight syncs since."""
     gives_up_s: float = 0.0
     """After this an actuator itself takes back what has not come true; 0: none does."""
+    verify_limit_s: float = 0.0
+    """Engines that do not serve after this never will; as a leg where that is longer."""
     syncing_s: float | None = None
     """Since when a weight sync is under way."""
     confirmed: bool = False
     """The plant has answered `applied` to an order of this setting."""
     refusals: int = 0
     why_back: str = ""
+    owed: int = 0
+    """The leg that was late, until it is seen in force after all; 0: none."""
+    stuck: int = 0
+    """How often the way home has failed."""
 
     @property
     def origin(self) -> Setpoints:
@@ -92,7 +109,13 @@ class Move:
     @property
     def late_s(self) -> float:
         """How long a leg or stage may take."""
-        return max(self.leg_limit_s, self.gives_up_s + GIVEN_UP_S if self.gives_up_s else 0.0)
+        own_s = self.verify_limit_s if self.stage is Stage.VERIFY else 0.0
+        return max(self.leg_limit_s, own_s, self.gives_up_s + GIVEN_UP_S if self.gives_up_s else 0.0)
+
+    @property
+    def retry_s(self) -> float:
+        """How long a stuck move rests before its way home is tried again; for good after TRIES."""
+        return inf if self.stuck > TRIES else self.late_s * (2.0 ** (self.stuck - 1) if self.stuck else 0.0)
 
     @property
     def ended(self) -> bool:
@@ -138,8 +161,8 @@ def _smaller(origin: Setpoints, goal: Setpoints) -> Setpoints:
 
 def advanced(move: Move, scene: Scene) -> Move:
     """The move after one look at the plant. Every stage ends, by success or in time."""
-    move = _clocked(move, scene)
-    late = scene.now_s - _stood_s(move, scene) - move.since_s > move.late_s
+    move = _paid(_clocked(move, scene), scene)
+    late = is_late(move, scene)
     match move.stage:
         case Stage.WALK:
             return _walked(move, scene, late)
@@ -149,13 +172,24 @@ def advanced(move: Move, scene: Scene) -> Move:
             return _to(move, scene, Stage.DONE) if scene.now_s - move.since_s >= move.rest_s else move
         case Stage.BACK:
             return _retraced(move, scene, late)
+        case Stage.STUCK:
+            return _to(move, scene, Stage.BACK) if scene.now_s - move.since_s >= move.retry_s else move
         case _:
             return move
 
 
+def is_late(move: Move, scene: Scene) -> bool:
+    return scene.now_s - _stood_s(move, scene) - move.since_s > move.late_s
+
+
+def _paid(move: Move, scene: Scene) -> Move:
+    """The move without the debt of a late leg once that is in force: it was slow, not dead."""
+    return replace(move, owed=0) if move.owed and met(scene.in_force, due(move, move.owed)) else move
+
+
 def _clocked(move: Move, scene: Scene) -> Move:
     """The move with its clock held while a weight sync lasts, and set on when it is over; settling goes on in one."""
-    if move.ended or move.stage is Stage.SETTLE:
+    if move.ended or move.stage in (Stage.SETTLE, Stage.STUCK):
         return move
     if scene.syncing:
         return move if move.syncing_s is not None else replace(move, syncing_s=scene.now_s)
@@ -171,9 +205,11 @@ def _stood_s(move: Move, scene: Scene) -> float:
 
 def order_of(move: Move, scene: Scene) -> Setpoints | None:
     """What is to be ordered now: the setting that is due, in the fields that the move touches; None while waiting."""
-    if move.ended or scene.syncing or move.stage is Stage.SETTLE:
+    if move.ended or scene.syncing or move.stage in (Stage.SETTLE, Stage.STUCK):
         return None
     wish = due(move)
+    if strange(move, scene.in_force) or _over(move, scene.in_force):
+        return None
     done = met(scene.in_force, wish) and (move.confirmed or move.stage is not Stage.BACK)
     return None if done else wish
 
@@ -187,16 +223,44 @@ def answered(move: Move, status: Status) -> Move:
 
 def back(move: Move, now_s: float, why: str) -> Move:
     """The same move walked back, from wherever it is: the setting before the one that is due comes next."""
-    at = max(0, move.at - 1)
-    return replace(
-        move, stage=Stage.BACK, at=at, since_s=now_s, syncing_s=None, why_back=why, confirmed=False, refusals=0
-    )
+    at, owed = max(0, move.at - 1), move.at if move.stage is Stage.WALK else 0
+    found = replace(move, stage=Stage.BACK, at=at, since_s=now_s, syncing_s=None, why_back=why, owed=owed)
+    return replace(found, confirmed=False, refusals=0)
 
 
-def due(move: Move) -> Setpoints:
-    """The setting at the move's place, in the fields that it touches at all."""
-    touched = values(difference(move.origin, move.goal))
-    return Setpoints(**{n: v for n, v in values(move.path[move.at]).items() if n in touched})
+def retried(move: Move) -> Move:
+    """A stuck move that somebody wants to be tried again at once; any other as it is."""
+    return replace(move, stuck=0) if move.stage is Stage.STUCK else move
+
+
+def touched(move: Move) -> Setpoints:
+    """The goal, in the fields that the move touches."""
+    return difference(move.origin, move.goal)
+
+
+def due(move: Move, at: int | None = None) -> Setpoints:
+    """The setting at the move's place (or at another of its path), in the fields that it touches."""
+    names = values(touched(move))
+    return Setpoints(**{n: v for n, v in values(move.path[move.at if at is None else at]).items() if n in names})
+
+
+def strange(move: Move, in_force: Setpoints) -> dict[str, float]:
+    """What is in force of the fields that the move touches and can be none of its doing: on the way back all that was
+    ordered since may show itself."""
+    onward = move.stage in (Stage.WALK, Stage.VERIFY)
+    shown = range(move.at - 1, move.at + 1) if onward else range(move.at, len(move.path))
+    return outside([due(move, at) for at in shown], in_force)
+
+
+def unused(move: Move, in_force: Setpoints) -> int:
+    """GPUs that the job had before the move and has no more; 0 where that is not known."""
+    before, now = gpus(move.origin), gpus(in_force)
+    return 0 if before is None or now is None else max(0, before - now)
+
+
+def _over(move: Move, in_force: Setpoints) -> bool:
+    """True when the leg that is due would exceed all GPUs, should its halves come one after the other."""
+    return len(move.path) > 2 and peak(in_force, due(move)) > max(gpus(move.origin) or 0, gpus(in_force) or 0)
 
 
 def _to(move: Move, scene: Scene, stage: Stage) -> Move:
@@ -227,4 +291,9 @@ def _retraced(move: Move, scene: Scene, late: bool) -> Move:
         if move.at == 0:
             return _to(move, scene, Stage.UNDONE)
         return replace(_to(move, scene, Stage.BACK), at=move.at - 1)
-    return _to(move, scene, Stage.STUCK) if late else move
+    if move.at == 0 and _over(move, scene.in_force):  # a leg that had been called off came all the same
+        return replace(_to(move, scene, Stage.BACK), at=1, since_s=move.since_s)
+    if not late:
+        return move
+    for_good = move.stuck >= TRIES and not unused(move, scene.in_force)
+    return replace(_to(move, scene, Stage.LOST if for_good else Stage.STUCK), stuck=move.stuck + 1)

@@ -3,18 +3,21 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import exp, log, sqrt
+from typing import Any
 
 from policies.base import Direction, Interval
 from policies.beliefs import CENTRAL_80, WALK_PER_S, Belief, Beliefs, Reading, forgotten, rescaled, updated
 from policies.change_tests import Cusum, summed, threshold_for
 from policies.control import Command, CommandKind, ControlMode
 from policies.guardrails.case import Pause
-from policies.moves import Stage
+from policies.hands import foreign, home_again, is_ours, let_go
+from policies.health import recovered
+from policies.moves import Move, Scene, Stage, due, retried, touched, unused
 from policies.readings import Level, kept_rows, level, noise_variance, rate_series, readings, settling_s
 from policies.rules import Foreign, Rules
 from policies.scorecard import Forecast, conformal_scale, demoted, forecasted, scored
 from policies.settings import ACTED, GPUS_OF, knobs_of, merged, missing_of, values
-from policies.state import State
+from policies.state import State, Undertaking
 from simulators.plant import Observation, Setpoints
 from simulators.snapshot import Row
 
@@ -36,8 +39,9 @@ def noticed(rules: Rules, state: State, seen: Observation, commands: Iterable[Co
     state, told = commanded(state, commands)
     state, foreign = _adopted(rules, state, seen)
     state, learnt = _learned(rules, state, seen)
+    state, calm = _calmed(state, seen)
     state, honest = _judged_forecasts(state, seen)
-    return state, (*told, *foreign, *learnt, *honest)
+    return state, (*told, *foreign, *learnt, *calm, *honest)
 
 
 def commanded(state: State, commands: Iterable[Command]) -> Noticed:
@@ -70,11 +74,16 @@ def _one_command(state: State, command: Command) -> tuple[State, str]:
 
 
 def _resumed(state: State, knob: str | None) -> State:
-    """Pauses, freezes and alarms of that knob are over; of no knob, all."""
+    """Pauses, freezes and alarms of that knob are over, and what is stuck is tried again; of no knob, all."""
+    move = state.move
+    if move is not None and knob in (None, *knobs_of(touched(move))):
+        move = retried(move)
     return replace(
         state,
         stopped=False,
+        move=move,
         alarm="",
+        alarms=0,
         pauses=tuple(p for p in state.pauses if knob is not None and p.knob != knob),
         freezes=tuple(f for f in state.freezes if knob is not None and f.knob != knob),
     )
@@ -85,7 +94,7 @@ def _adopted(rules: Rules, state: State, seen: Observation) -> Noticed:
     if state.accepted is None:
         return replace(state, accepted=seen.in_force), ()
     if state.move is not None and state.move.stage is not Stage.SETTLE:
-        return state, ()
+        return _met_on_the_way(rules, state, seen, state.move)
     expected = state.accepted if state.move is None else merged(state.accepted, state.move.goal)
     known, now = values(expected), values(seen.in_force)
     turned = {n: v for n, v in now.items() if n in known and known[n] != v and not _breathes(rules, n)}
@@ -94,16 +103,48 @@ def _adopted(rules: Rules, state: State, seen: Observation) -> Noticed:
     state = replace(state, accepted=merged(expected, seen.in_force), missing=gone)
     if not turned and not came:
         return state, ()
-    notes = tuple(f"{n} went from {known[n]} to {v} without us: adopted" for n, v in turned.items())
+    ours = bool(turned) and _came_late(rules, state, seen, turned)
+    notes = _without_us(known, turned, state.undone if ours else None)
     if came:
         notes = (*notes, f"{abs(came)} generator GPUs are {'gone' if came > 0 else 'back'}")
-    knobs = knobs_of(Setpoints(**turned))
-    lost = set(turned) <= {"gpus_trainer", "gpus_generator", "engines"} and _lost(seen)
-    if rules.foreign is Foreign.PAUSE and not lost:
-        pauses = (Pause(knob, None, "a foreign change") for knob in knobs if knob in ACTED)
-        state = replace(state, pauses=(*state.pauses, *(p for p in pauses if p not in state.pauses)))
     state = replace(state, move=None, undertaking=None, probation=None, asked=None)
-    return replace(state, moved_s=seen.time_s, in_force_s=seen.time_s), notes
+    if ours and state.undone is not None and unused(state.undone, seen.in_force):
+        home = home_again(state.undone, seen.time_s)
+        return replace(state, move=home, undertaking=Undertaking(knobs_of(touched(home)))), notes
+    state = replace(state, moved_s=seen.time_s, in_force_s=seen.time_s)
+    return state if ours else _left_to_them(rules, state, seen, turned), notes
+
+
+def _came_late(rules: Rules, state: State, seen: Observation, turned: Mapping[str, Any]) -> bool:
+    """True of what a move had ordered that was undone a short while ago."""
+    if state.undone is None or state.moved_s is None or seen.time_s - state.moved_s > rules.freeze_s:
+        return False
+    return is_ours(state.undone, turned, seen.in_force)
+
+
+def _met_on_the_way(rules: Rules, state: State, seen: Observation, move: Move) -> Noticed:
+    """The same while a move walks: of the knobs that it touches, what is none of its doing."""
+    scene = Scene(seen.time_s, seen.in_force, seen.inventory.syncing)
+    turned = foreign(move, scene)
+    if not turned:
+        return state, ()
+    notes = _without_us(values(due(move)), turned)
+    state = replace(state, move=let_go(move, seen.in_force, turned, seen.time_s))
+    return _left_to_them(rules, state, seen, turned), notes
+
+
+def _without_us(known: Mapping[str, Any], turned: Mapping[str, Any], ours: Move | None = None) -> tuple[str, ...]:
+    how = "without us: adopted" if ours is None else f"by a late order of {ours.decision_id}"
+    return tuple(f"{n} went from {known[n]} to {v} {how}" for n, v in turned.items())
+
+
+def _left_to_them(rules: Rules, state: State, seen: Observation, turned: Mapping[str, Any]) -> State:
+    """Where the rules say so, knobs that somebody turned are paused; a lost node turned none."""
+    lost = set(turned) <= {"gpus_trainer", "gpus_generator", "engines"} and _lost(seen)
+    if rules.foreign is not Foreign.PAUSE or lost:
+        return state
+    pauses = (Pause(knob, None, "a foreign change") for knob in knobs_of(Setpoints(**turned)) if knob in ACTED)
+    return replace(state, pauses=(*state.pauses, *(p for p in pauses if p not in state.pauses)))
 
 
 def _breathes(rules: Rules, name: str) -> bool:
@@ -158,6 +199,17 @@ def _one_reading(
     if alarm is not None:
         after, _ = updated(forgotten(after), reading, at_s)
     return after, test, alarm
+
+
+def _calmed(state: State, seen: Observation) -> Noticed:
+    """An alarm of the model's learning ends when learning has, after all moves have settled."""
+    if not state.alarm or state.move is not None or state.probation is not None:
+        return state, ()
+    since_s = (state.moved_s or 0.0) + settling_s(seen.snapshot, seen.in_force, 0.0)
+    why = recovered(state.alarmed_at, seen.snapshot, since_s)
+    if why is None:
+        return state, ()
+    return replace(state, alarm="", alarmed_at={}, calm_s=since_s), (f"{why}, so this is over: {state.alarm}",)
 
 
 def _new_rows(state: State, seen: Observation) -> list[Row]:

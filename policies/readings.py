@@ -87,6 +87,12 @@ def _joined(rows: list[Row]) -> list[Row]:
     return found
 
 
+def step_lengths_s(snapshot: Snapshot) -> list[float]:
+    """Of the newest steps that count; of a snapshot without rows the one that its signals tell; empty: not known."""
+    known = [row.values.get("step_s", 0.0) for row in kept_rows(snapshot)[-WORK_STEPS:]]
+    return [seconds for seconds in known or [snapshot.get("step_s") or 0.0] if seconds > TINY]
+
+
 def of_one_setting(snapshot: Snapshot) -> list[Row]:
     """The newest steps that ran on the same number of engines and under the same quota of sandboxes: no move, no lost
     node and no change of the provider's mind among them.

@@ -69,6 +69,8 @@ class State:
     """Change tests by side."""
     move: Move | None = None
     undertaking: Undertaking | None = None
+    undone: Move | None = None
+    """The last move that came to nothing, until the next begins: what it ordered may come into force yet."""
     probation: Probation | None = None
     moved_s: float | None = None
     """When the last move ended: steps after it belong to the setting in force alone."""
@@ -79,7 +81,13 @@ class State:
     good_moves: int = 0
     """Since the last bad one."""
     alarm: str = ""
-    """A shift of the model's learning after a move; a person's `resume` clears it."""
+    """A shift of the model's learning after a move, until learning is back, or stands where it is, or `resume`."""
+    alarmed_at: Mapping[str, Level] = field(default_factory=dict)
+    """Where learning stood before that move."""
+    calm_s: float | None = None
+    """Since when learning was without a shift when the last alarm ended: steps before are no yardstick."""
+    alarms: int = 0
+    """Moves that were taken back for it: each one's knob rests twice as long as the one before."""
     wanted: Wanted | None = None
     recent: tuple[PastMove, ...] = ()
     freezes: tuple[Freeze, ...] = ()

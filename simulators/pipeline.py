@@ -199,7 +199,7 @@ class SimulatedPlant:
         if under_way is not None and under_way.wanted[knob] == value:
             return Outcome(Status.PENDING, f"under way since {under_way.decision_id}", under_way.at_s)
         if under_way is not None:
-            return Outcome(Status.REFUSED, f"{under_way.decision_id} still moves {knob}, until {under_way.at_s:.0f} s")
+            return Outcome(Status.REFUSED, f"{under_way.decision_id} still moves {knob}, {self._until(under_way)}")
         if value == _value(self._knobs, knob):
             return Outcome(Status.APPLIED, "in force already", self.now_s)
         if self._move_of(knob) is None:
@@ -207,6 +207,11 @@ class SimulatedPlant:
         if knob == "gpus_trainer" and self.scenario.topology.trainer_resize is TrainerResize.IMPOSSIBLE:
             return Outcome(Status.REFUSED, "its checkpoints cannot be loaded on another number of GPUs")
         return None
+
+    def _until(self, pending: Pending) -> str:
+        if pending.at_s > self.now_s:
+            return f"until {pending.at_s:.0f} s"
+        return f"due since {pending.at_s:.0f} s, at the end of the step under way"
 
     def _begin(self, wanted: Mapping[str, float], order: Order) -> dict[str, Outcome | None]:
         """Starts what may begin of an order as one move: it lands, or fails, as a whole."""
@@ -232,7 +237,8 @@ class SimulatedPlant:
         if change is Change.RESTART:
             self._down_until_s = max(self._down_until_s, at_s)
         self._change_world()
-        return dict.fromkeys(wanted, Outcome(Status.PENDING, f"{change}: takes {at_s - self.now_s:.0f} s", at_s))
+        step = ", then the rest of a step" if change is Change.BOUNDARY else ""
+        return dict.fromkeys(wanted, Outcome(Status.PENDING, f"{change}: takes {at_s - self.now_s:.0f} s{step}", at_s))
 
     def _is_due(self, pending: Pending) -> bool:
         at_boundary = self._step_began_s == self.now_s

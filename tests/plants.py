@@ -53,6 +53,8 @@ class FluidPlant:
     never_serves: bool = False
     """New engines never get the current weights."""
     syncing: bool = False
+    boundary: bool = False
+    """Orders come into force at a step's end only."""
     tells_steps: bool = False
     """Says how many steps the job has done."""
     now_s: float = 0.0
@@ -117,7 +119,7 @@ class FluidPlant:
             self.step += 1
             self.rollouts += self.setpoints.batch_rollouts or 0
             self.rows = [*self.rows, replace(row, time_s=self.now_s)][-ROWS:]
-        if self.wish is not None and until_s >= self.due_s:
+        if self.wish is not None and until_s >= self.due_s and not self.boundary:
             self.setpoints, self.wish = merged(self.setpoints, self.wish), None
 
     def _next_step(self) -> tuple[float, Row]:

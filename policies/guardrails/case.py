@@ -15,7 +15,7 @@ class Limits:
     """The guardrails' parameters."""
 
     stale_s: float = 600.0
-    """Evidence older than this is none."""
+    """Evidence older than this is none; what comes once a step may be three steps old."""
     coverage_min: float = 0.9
     """Share of the engines that must report."""
     deadband_frac: float = 0.02

@@ -1,11 +1,12 @@
 """Guardrails that ask whether we see anything, and whether now is a time to act."""
 
 from dataclasses import replace
+from statistics import median
 
 from policies.control import HoldCode
 from policies.guardrails.case import OK, Case, Ruling
 from policies.health import void
-from policies.readings import ROWS_MIN, WORK_STEPS, kept_rows
+from policies.readings import ROWS_MIN, WORK_STEPS, kept_rows, step_lengths_s
 from policies.settings import direction, engines_of, knobs_of
 from simulators.signals import TINY
 from simulators.snapshot import Snapshot
@@ -13,6 +14,9 @@ from simulators.snapshot import Snapshot
 EVIDENCE = ("step_s", "gen_samples_per_s", "train_samples_per_s", "trainer_wait_s")
 AT_WORK = ("tpot_s", "gen_tokens_per_s", "decode_tokens_per_s")
 """Before the first step has ended, engines that generate are the evidence."""
+STALE_STEPS = 3.0
+"""A step speaks at its end, so all is well while the newest word is one step old, and two where the next one holds an
+evaluation or a checkpoint as long as itself; after three nobody is heard."""
 CLAIMED_MOST = 1.25
 """A trainer's work and waiting over the time of its steps: both together are all of it, and means of a few steps are
 better than this."""
@@ -27,9 +31,9 @@ def fresh(case: Case) -> Ruling:
         return Ruling(f"none of {', '.join(names)} is known", HoldCode.STALE)
     stamps = [row.time_s for row in snapshot.rows if row.time_s is not None]
     ages = [s.age_s for s in known if s.age_s is not None] or [case.view.now_s - max(stamps, default=case.view.now_s)]
-    age = min(ages)
-    if age > limits.stale_s:
-        return Ruling(f"the newest evidence is {age:.0f} s old, older than {limits.stale_s:.0f} s", HoldCode.STALE)
+    age, limit = min(ages), stale_after_s(snapshot, limits.stale_s)
+    if age > limit:
+        return Ruling(f"the newest evidence is {age:.0f} s old, older than {limit:.0f} s", HoldCode.STALE)
     claimed = _claimed(snapshot)
     if claimed > CLAIMED_MOST:
         why = f"the trainer is said to work and to wait for {claimed:.3g} times as long as its steps take"
@@ -42,6 +46,16 @@ def fresh(case: Case) -> Ruling:
     if reporting * limits.coverage_min > there:
         return Ruling(f"{reporting:.0f} engines report, but there are {there}: some of them are gone", HoldCode.STALE)
     return OK
+
+
+def stale_after_s(snapshot: Snapshot, stale_s: float) -> float:
+    """From what age on a word that comes once a step is none: as stated, and never before STALE_STEPS usual steps.
+
+    The middle step, since one that hung for an hour does not make three hours of silence well.
+    # 600 s stated, steps of 128 s: 600 s | of 900 s: 2,700 s
+    """
+    steps_s = step_lengths_s(snapshot)
+    return max(stale_s, STALE_STEPS * median(steps_s)) if steps_s else stale_s
 
 
 def _claimed(snapshot: Snapshot) -> float:

@@ -75,7 +75,7 @@ class GuardrailsSection(Section):
     """What holds a move back. Absent keys keep their proven values."""
 
     stale_s: Annotated[FiniteFloat, BeforeValidator(not_bool), Field(ge=1)] | None = Field(default=None, examples=[600])
-    """Evidence older than this is none; 600 where absent."""
+    """Evidence older than this is none; 600 where absent, and never less than three of the job's steps."""
     coverage_min: Frac | None = Field(default=None, examples=[0.9])
     """Share of the engines that must report; 0.9 where absent."""
     deadband_frac: Frac | None = Field(default=None, examples=[0.02])

@@ -5,7 +5,7 @@ from functools import cached_property
 from math import inf
 
 from policies.estimators import estimate
-from policies.guardrails.seeing import EVIDENCE
+from policies.guardrails.seeing import EVIDENCE, stale_after_s
 from policies.recommendations import advise
 from policies.rules import Rules
 from simulators.plant import Setpoints
@@ -96,7 +96,8 @@ class Board:
             found.append(f"the last tick was {now_s - face.last.entry.at_s:.0f} s ago")
         if face.last.failure:
             found.append(face.last.failure)
-        stale_s = max(self.about.rules.limits.stale_s, LATE_PERIODS * self.about.period_s)
+        snapshot = face.last.entry.seen.snapshot
+        stale_s = stale_after_s(snapshot, max(self.about.rules.limits.stale_s, LATE_PERIODS * self.about.period_s))
         if now_s - (face.success_s if face.success_s is not None else -inf) > stale_s:
             found.append("nothing is seen of the job" if face.success_s is None else "what is seen of the job is old")
         return tuple(found)
@@ -109,5 +110,6 @@ class Board:
 
 def has_evidence(ticked: Ticked, stale_s: float) -> bool:
     """True where one signal that a decision needs is there and recent."""
-    signals = ticked.entry.seen.snapshot.signals
-    return any(n in signals and (signals[n].age_s or 0.0) <= stale_s for n in EVIDENCE)
+    snapshot = ticked.entry.seen.snapshot
+    signals, limit = snapshot.signals, stale_after_s(snapshot, stale_s)
+    return any(n in signals and (signals[n].age_s or 0.0) <= limit for n in EVIDENCE)

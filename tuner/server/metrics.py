@@ -6,6 +6,7 @@ from math import nan
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from policies.control import ControlMode, Decision
+from policies.guardrails.seeing import stale_after_s
 from policies.moves import Move, Stage
 from policies.scorecard import bias, conformal_scale, coverage, unlocked
 from policies.settings import ACTED, difference, knobs_of, values
@@ -69,6 +70,7 @@ class Metrics:
         self._paused = gauge("paused", "1 while a person paused a knob", "knob")
         self._unlocked = gauge("auto_unlocked", "1 once a knob has earned auto", "knob")
         self._moving = gauge("moving", "1 while a move is under way")
+        self._stranded = gauge("stranded", "1 while a move can be neither finished nor undone")
         self._success = gauge("last_success_timestamp_seconds", "Last tick that was written with evidence in view")
         self._last = gauge("last_tick_timestamp_seconds", "Last tick")
         self._failures = counter("journal_failures", "Ticks or receipts that could not be written")
@@ -96,12 +98,16 @@ class Metrics:
         self._state = state
 
     def _set_signals(self, ticked: Ticked, stale_s: float) -> None:
-        signals = ticked.entry.seen.snapshot.signals
+        snapshot = ticked.entry.seen.snapshot
+        signals = snapshot.signals
+        by_step = {name for row in snapshot.rows[-1:] for name in row.values}
+        step_stale_s = stale_after_s(snapshot, stale_s)
         for name in self._signals - set(signals):
             self._valid.labels(name).set(0)
         for name, signal in signals.items():
             self._age.labels(name).set(signal.age_s or 0.0)
-            self._valid.labels(name).set(float((signal.age_s or 0.0) <= stale_s))
+            limit = step_stale_s if name in by_step else stale_s
+            self._valid.labels(name).set(float((signal.age_s or 0.0) <= limit))
         self._signals |= set(signals)
 
     def _set_points(self, ticked: Ticked) -> None:
@@ -125,6 +131,7 @@ class Metrics:
             self._paused.labels(knob).set(float(any(p.knob in (None, knob) for p in state.pauses)))
             self._unlocked.labels(knob).set(float(unlocked(state.scorecard, knob)))
         self._moving.set(float(state.move is not None))
+        self._stranded.set(float(state.move is not None and state.move.stuck > 0))
         card = state.scorecard
         told = [(self._coverage, coverage(card)), (self._bias, bias(card)), (self._scale, conformal_scale(card))]
         told += [(self._error, card.errors[-1] if card.errors else None)]

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from policies.health import baseline, shifted
+from policies.health import baseline, recovered, shifted
 from tests.unit.policies.conftest import Steps
 
 BEFORE, AFTER = 24, 6
@@ -62,3 +62,20 @@ def test_answers_that_grow_are_what_models_learn_and_shorter_ones_are_a_shift(st
     shorter, longer = ([1000.0] * BEFORE + [1000.0 * factor] * AFTER for factor in (0.6, 1.6))
     assert all("length of what is kept" in (told(steps, "resp_len_mean", shorter, seed) or "") for seed in range(20))
     assert not any(told(steps, "resp_len_mean", longer, seed) for seed in range(20))
+
+
+@pytest.mark.parametrize(
+    ("since", "said"),
+    [
+        ([1.0] * 4, None),
+        ([1.0] * 5, "where it was"),
+        ([0.5] * 12, None),
+        ([0.5] * 16, "stands still"),
+        ([0.7] * 8 + [0.4] * 8, None),
+    ],
+    ids=["too few to tell", "back", "not back", "stands", "shifts again"],
+)
+def test_a_shift_is_over_when_learning_is_back_or_stands(steps: Steps, since: list[float], said: str | None) -> None:
+    whole = steps(BEFORE + len(since), step_s=60.0, entropy=noisy([1.0] * BEFORE + since, 3))
+    why = recovered(baseline(whole, MOVED_S), whole, MOVED_S)
+    assert (why is None) if said is None else (why is not None and said in why)
