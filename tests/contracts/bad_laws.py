@@ -1,10 +1,12 @@
 """Control laws that a kit must catch: each breaks one rule, and none shows it at a first look."""
 
 import contextlib
+import logging
 import os
 import random
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -250,12 +252,14 @@ CAUGHT: tuple[tuple[Policy, str], ...] = (
     (Looks(lambda: list(map(open, [__file__]))), rf"calls open\('.*bad_laws.py'\) {HERE}"),
     (Looks(lambda: socket.create_connection(("127.0.0.1", 9))), rf"calls socket.create_connection {HERE}"),
     (Looks(lambda: subprocess.run(["true"])), rf"calls subprocess.run {HERE}"),
+    (Looks(lambda: threading.Thread(target=print).start()), rf"calls _thread.start_new_thread.* {HERE}"),
+    (Looks(lambda: logging.getLogger("law").warning("decided")), rf"calls time.time {HERE}"),
     (Looks(lambda: random.choice("ab")), rf"calls random.getrandbits {HERE}: a law that draws"),
     (Environs(), rf"calls os.__getitem__ {HERE}: what a law needs of the world is a field"),
     (Forgets(), "the same view must give the same answer"),
     (Hoards(), "by `memory` only: .* bytes more are kept"),
     (Caches(), "bytes more are kept .*; a cache has a size"),
-    (Diaries(), "the memory grows by 100 bytes"),
+    (Diaries(), "the memory is 100 bytes longer"),
     (Lists(), "finite numbers and words"),
     (Remembers(), "finite numbers and words"),
     (Slow(), r"starving: decide takes more than 0.05 s of a processor: it was at .*bad_laws.py"),

@@ -23,10 +23,10 @@ WORLD = "what a law needs of the world is a field of it or in the view, and what
 
 DOORS = {
     "time": CLOCK,
-    **dict.fromkeys(("os", "posix", "nt", "socket", "_socket", "subprocess", "threading", "_sqlite3"), WORLD),
+    **dict.fromkeys(("os", "posix", "nt", "socket", "_socket", "subprocess", "select", "_thread", "_sqlite3"), WORLD),
 }
 """Modules of which no function may be called, each with what to do instead."""
-HARMLESS = ("fspath",)
+HARMLESS = ("fspath", "get_ident", "allocate_lock")
 """Of those modules, what touches nothing."""
 NOW = ("now", "today", "utcnow")
 """The methods of a date and a datetime that look at the clock."""
