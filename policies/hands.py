@@ -61,6 +61,11 @@ def home_again(move: Move, now_s: float) -> Move:
     return replace(move, stage=Stage.BACK, at=0, since_s=now_s, why_back=why, confirmed=False, refusals=0)
 
 
+def retried(move: Move) -> Move:
+    """A stuck move that somebody wants to be tried again at once; any other as it is."""
+    return replace(move, stuck=0) if move.stage is Stage.STUCK else move
+
+
 def _ordered(move: Move, name: str) -> bool:
     """True where another value than before may have been ordered of it."""
     return len({values(settings).get(name) for settings in _so_far(move)}) > 1

@@ -17,12 +17,11 @@ controller that was killed anywhere goes on from its last written state.
                unused in between, else LOST: what is in force is adopted
 
 # 48:192 never in force -> BACK: order 64:192, UNDONE | VERIFY fails at 48:208 -> BACK: 48:192, then 64:192
-# 48:208 not in force, nor 48:192 confirmed -> STUCK for 300 s with 16 GPUs unused; 48:208 arrives meanwhile
-#   -> BACK: 48:192, then 64:192
+# neither 48:208 in force nor 48:192 confirmed -> STUCK for 300 s, 16 GPUs unused; then BACK again
 
 What turns at a step's end has some steps for it, and new engines have some for their weights (policies/patience.py).
-Inside a weight sync nothing is ordered, and the leg's clock stands still. Nor is anything ordered while a knob shows
-what is none of the walk's: another hand is at it (policies/hands.py), and it is never overwritten.
+Inside a weight sync nothing is ordered, and the leg's clock stands still. Nor is a knob that another hand is at, which
+shows what is none of the walk's (policies/hands.py).
 """
 
 from dataclasses import dataclass, replace
@@ -42,8 +41,8 @@ GIVEN_UP_S = 300.0
 is better than ours."""
 SHRINK_WITH_GENERATOR = frozenset({"gpus_generator", "engines", "gpus_prefill", "gpus_decode", "max_in_flight"})
 TRIES = 5
-"""Rests before the way home is given up: 1, 2, 4, 8 and 16 times as long as a leg may take. What a cluster repairs by
-itself is repaired by then; and each try may cost a job that is ill already a restart."""
+"""Rests of 1, 2, 4, 8 and 16 times as long as a leg may take: what a cluster repairs by itself is repaired by then, and
+each try may cost a job that is ill already a restart."""
 
 
 class Stage(StrEnum):
@@ -86,6 +85,8 @@ class Move:
     """Since when a weight sync is under way."""
     confirmed: bool = False
     """The plant has answered `applied` to an order of this setting."""
+    taken: bool = False
+    """The plant has not refused all orders so far: one may be on its way."""
     refusals: int = 0
     why_back: str = ""
     owed: int = 0
@@ -218,7 +219,7 @@ def answered(move: Move, status: Status) -> Move:
     """The move after the plant's answer to its last order."""
     if status is Status.REFUSED:
         return replace(move, refusals=move.refusals + 1, confirmed=False)
-    return replace(move, refusals=0, confirmed=status is Status.APPLIED)
+    return replace(move, refusals=0, confirmed=status is Status.APPLIED, taken=True)
 
 
 def back(move: Move, now_s: float, why: str) -> Move:
@@ -226,11 +227,6 @@ def back(move: Move, now_s: float, why: str) -> Move:
     at, owed = max(0, move.at - 1), move.at if move.stage is Stage.WALK else 0
     found = replace(move, stage=Stage.BACK, at=at, since_s=now_s, syncing_s=None, why_back=why, owed=owed)
     return replace(found, confirmed=False, refusals=0)
-
-
-def retried(move: Move) -> Move:
-    """A stuck move that somebody wants to be tried again at once; any other as it is."""
-    return replace(move, stuck=0) if move.stage is Stage.STUCK else move
 
 
 def touched(move: Move) -> Setpoints:
@@ -295,5 +291,7 @@ def _retraced(move: Move, scene: Scene, late: bool) -> Move:
         return replace(_to(move, scene, Stage.BACK), at=1, since_s=move.since_s)
     if not late:
         return move
+    if not move.taken and met(scene.in_force, due(move, 0)):  # whoever refused all that was ordered has nothing to undo
+        return _to(move, scene, Stage.UNDONE)
     for_good = move.stuck >= TRIES and not unused(move, scene.in_force)
     return replace(_to(move, scene, Stage.LOST if for_good else Stage.STUCK), stuck=move.stuck + 1)

@@ -10,9 +10,9 @@ from policies.beliefs import CENTRAL_80, WALK_PER_S, Belief, Beliefs, Reading, f
 from policies.change_tests import Cusum, summed, threshold_for
 from policies.control import Command, CommandKind, ControlMode
 from policies.guardrails.case import Pause
-from policies.hands import foreign, home_again, is_ours, let_go
+from policies.hands import foreign, home_again, is_ours, let_go, retried
 from policies.health import recovered
-from policies.moves import Move, Scene, Stage, due, retried, touched, unused
+from policies.moves import Move, Scene, Stage, due, touched, unused
 from policies.readings import Level, kept_rows, level, noise_variance, rate_series, readings, settling_s
 from policies.rules import Foreign, Rules
 from policies.scorecard import Forecast, conformal_scale, demoted, forecasted, scored

@@ -75,7 +75,7 @@ def test_a_bad_move_is_told_to_its_undoing(tmp_path: Path, capsys: Captured) -> 
 
 
 def test_a_move_that_walked_back_says_what_stood_in_its_way(tmp_path: Path, capsys: Captured) -> None:
-    told = story_of(FluidPlant(never_serves=True), rules(), tmp_path, capsys)
+    told = story_of(FluidPlant(never_serves=True), rules(freeze_s=6 * HOUR), tmp_path, capsys)
     assert "taken back, ordered gpus_trainer 64" in told
     assert "24 of 25 engines serve the current version" in told.splitlines()[-1]
 
