@@ -165,6 +165,21 @@ def test_a_bias_counts_beyond_what_its_steps_scatter(log: list[StepLog]) -> None
     assert broken(unsolved) == {"solve-bias": len(log)}
 
 
+def test_lengths_that_grow_while_a_rollout_waits_are_no_bias(log: list[StepLog]) -> None:
+    """4 % a step, and trained four steps after: 85 % of what is attempted meanwhile, and all of what was then."""
+
+    def trained_after(steps: int, age: float) -> dict[str, int]:
+        tokens = [round(256_000 * 1.04**place) for place in range(len(log))]
+        grown = []
+        for place, entry in enumerate(log):
+            trained, attempted = (Rollouts(256, tokens[at], 128) for at in (max(0, place - steps), place))
+            grown.append(replace(with_shown(entry, staleness_mean=age), trained=trained, attempted=attempted))
+        return broken(grown, replace(starved(), bounds=Bounds()))
+
+    assert trained_after(4, 4.0) == {}
+    assert "length-bias" in trained_after(4, 0.0)
+
+
 def test_a_sandbox_quota_is_held_against_what_is_in_flight_and_against_what_is_started(log: list[StepLog]) -> None:
     def in_boxes(**limits: Any) -> list[StepLog]:
         boxes = Sandboxes(start_s=1.0, **limits)

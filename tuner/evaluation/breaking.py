@@ -126,10 +126,10 @@ def _biases(bounds: Bounds, log: Sequence[StepLog], start: int, end: int) -> Ite
     whichever is nearest. Lengths that grow or swing meanwhile are no bias."""
     block = log[start:end]
     ages = [entry.row.values.get("staleness_mean", 0.0) for entry in block]
-    shifts = range(min(start, ceil(fmean(ages))) + 1) if ages else ()
+    shifts = range(min(len(block) - 1, ceil(fmean(ages))) + 1) if ages else ()
     for name, of in ((Constraint.LENGTH_BIAS, _length), (Constraint.SOLVE_BIAS, _solved)):
         kept = of(_sum(entry.trained for entry in block))
-        then = [of(_sum(entry.attempted for entry in log[start - back : end - back])) for back in shifts]
+        then = [of(_sum(entry.attempted for entry in log[max(0, start - back) : end - back])) for back in shifts]
         wholes = [ratio for attempted in then if (ratio := _ratio(kept, attempted)) is not None]
         parts = [ratio for e in block if (ratio := _ratio(of(e.trained), of(e.attempted))) is not None]
         if wholes:
