@@ -8,7 +8,7 @@ from policies.control import Action, Capability, ControlMode, Decision, HoldCode
 from policies.guardrails.case import Freeze, PastMove
 from policies.health import baseline, shifted
 from policies.moves import Move, Scene, Stage, advanced, answered, back, order_of, path_of
-from policies.probation import Judgement, Probation, judged, standing
+from policies.probation import Judgement, Probation, judged, work_before
 from policies.readings import settling_s
 from policies.rules import Rules
 from policies.scorecard import void_forecasts
@@ -42,7 +42,7 @@ def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: 
     task = Undertaking(
         knobs,
         decision.gain_frac,
-        standing(view.snapshot, state.moved_s, view.now_s),
+        work_before(view.snapshot, state.moved_s, view.now_s),
         baseline(view.snapshot, view.now_s),
     )
     state = replace(
@@ -152,7 +152,7 @@ def _ended(rules: Rules, state: State, seen: Observation, move: Move) -> Conduct
 
 
 def _probation(move: Move, task: Undertaking, now_s: float) -> Probation:
-    return Probation(move, task.knobs, now_s, task.predicted, task.before, task.health)
+    return Probation(move, task.knobs, now_s, task.predicted, task.work, task.health)
 
 
 def _reverted(rules: Rules, state: State, view: View, probation: Probation, why: str) -> Conducted:
