@@ -22,7 +22,7 @@ from policies.moves import (
     unused,
 )
 from policies.patience import leg_limit_s, verify_limit_s
-from policies.probation import Judgement, Probation, judged, standing
+from policies.probation import Judgement, Probation, judged, work_before
 from policies.readings import settling_s
 from policies.rules import Rules
 from policies.scorecard import void_forecasts
@@ -56,7 +56,7 @@ def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: 
     task = Undertaking(
         knobs,
         decision.gain_frac,
-        standing(view.snapshot, state.moved_s, view.now_s),
+        work_before(view.snapshot, state.moved_s, view.now_s),
         baseline(view.snapshot, view.now_s, state.calm_s),
     )
     state = replace(
@@ -178,7 +178,7 @@ def _ended(rules: Rules, state: State, seen: Observation, move: Move) -> Conduct
 
 
 def _probation(move: Move, task: Undertaking, now_s: float) -> Probation:
-    return Probation(move, task.knobs, now_s, task.predicted, task.before, task.health)
+    return Probation(move, task.knobs, now_s, task.predicted, task.work, task.health)
 
 
 def _reverted(rules: Rules, state: State, view: View, probation: Probation, why: str) -> Conducted:

@@ -5,37 +5,58 @@ and that is the same under either setting: so work is compared, not rollouts,
 
     realised = (tokens/s after) / (tokens/s before) - 1
 
-(rollouts/s where no tokens are logged). A model fitted *after* the move would not do as the control: it would take the
-move's harm for drift. The error has the noise of both means, and for everything that drifted from outside a doubt,
-|ln(after / before)| times DOUBTS: what a token costs in longer rollouts, and how many were made for each one kept, is
-not known better. Without tokens, UNKNOWN_DRIFT_FRAC.
-A move is bad when its realised gain is negative beyond the error (80 %): it is taken back, and its knob is frozen; the
-way back is not judged.
+(rollouts/s where no tokens are logged), as an intervention in a level that may wander (policies/intervention.py). A
+model fitted *after* the move would not do as the control: it would take the move's harm for drift. The error has the
+noise of both sides and what a walk may have added, and for all that drifted from outside a doubt, |ln(after / before)|
+times DOUBTS: what a token costs in longer rollouts, and how many were made for each one kept, is not known better.
+Without tokens, UNKNOWN_DRIFT_FRAC.
+
+Judged at every step from STEPS_MIN on, by the odds of the promised gain g against a loss of the same size,
+
+    ln odds = 2 g d / sigma^2,      d = ln(realised + 1) +- sigma              (Wald's sequential test, 1945)
+
+- bad: odds under 1 : CLEAR, and the 80 % interval below 0. Of moves that keep their promise this takes back one in
+  CLEAR at most, however often it looks. It is taken back, and its knob is frozen; the way back is not judged;
+- good: at even odds or better, at once: what looks right must not hold up what comes next;
+- between both it is watched on, to STEPS_MOST. Then it stays, and nothing was proved.
+# g 10 %, d -12 %: sigma 7 % after 5 steps: ln odds -4.7 and -12 + 9 < 0 -> bad | sigma 12 %: -1.6 -> watched on
 # before 2.0 rollouts/s of 8k tokens, after 1.8 of 10k -> tokens/s +12.5 %, doubt 5.6 %: good, though the rate fell
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import exp, log, sqrt
+from statistics import fmean
 
 from policies.base import Interval
 from policies.beliefs import CENTRAL_80
-from policies.following import level_now, since_jump, wander
+from policies.following import since_jump
+from policies.intervention import effect_of
 from policies.moves import Move
-from policies.readings import ROWS_MIN, Level, work, work_series
+from policies.readings import ROWS_MIN, WORK_STEPS, Level, work_series
 from simulators.signals import TINY
 from simulators.snapshot import Snapshot
 
+Series = Mapping[str, Sequence[float]]
+"""Work step by step (policies/readings.py)."""
+
 STEPS_MIN = 5
 """Steps after settling before a move is judged: fewer have no error to speak of."""
+STEPS_MOST = 20
+"""Then it is left: where steps scatter by 15 %, twenty on either side tell 10 % from nothing (error 4.7 %, 80 %
+interval +-6 %); forty would tell 7 %, in twice the time."""
+CLEAR = 9.0
+"""Odds that decide, as P >= 0.9 does at the gate."""
+PROMISE_FRAC = 0.05
+"""Of a law that promises no number."""
 DOUBTS = {"length": 0.25, "outside": 0.25, "usable": 0.5}
 """How far a drift of these may have changed the cost of a token: with a power between 0 and 1/2 for lengths (decoding
 reads all of the context) and seconds outside, between 0 (trainer-bound) and 1 (generator-bound) for the kept share."""
+FILLED_MIN = 2
+"""Steps of a filled pipeline are better than more that fill it: how they scatter, those after the move say too."""
 UNKNOWN_DRIFT_FRAC = 0.05
 """Without tokens the drift meanwhile is unknown by this much."""
-JUDGED_STEPS = 16
-"""From the last step before a move to the middle of those that it is judged by, about."""
 PATIENCE = 4.0
 """A probation without enough steps ends undecided after so many settling times."""
 
@@ -43,10 +64,10 @@ PATIENCE = 4.0
 class Judgement(StrEnum):
     WAIT = "wait"
     GOOD = "good"
-    """The realised gain is positive, or at least not negative beyond its error."""
+    """The promise is likelier than a loss of its size."""
     BAD = "bad"
     UNSURE = "unsure"
-    """Too few steps came in time: neither."""
+    """Too few steps came in time, or all that were waited for look like a loss that is not certain: neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,72 +79,89 @@ class Probation:
     since_s: float
     """The settled moment: only steps after it count."""
     predicted: Interval | None
-    before: Mapping[str, Level] = field(default_factory=dict)
-    """The work done before the move (standing)."""
+    work: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """The work done before the move, step by step."""
     health: Mapping[str, Level] = field(default_factory=dict)
 
 
-def standing(snapshot: Snapshot, since_s: float | None, until_s: float) -> dict[str, Level]:
-    """The work done before a move, as it stands at its end: of a job that drifts, an average would be of another one.
+def work_before(snapshot: Snapshot, since_s: float | None, until_s: float) -> dict[str, tuple[float, ...]]:
+    """What a move will be held against: since the last jump, before which the job was another one.
 
-    Its error holds what a walk adds until the move is judged.
+    The first steps of a job fill its pipeline and deliver less than it can: they count only where there are no others.
     """
+    filled = replace(snapshot, rows=tuple(r for r in snapshot.rows if r.step is None or r.step > ROWS_MIN))
     found = {}
-    for name, values in work_series(snapshot, since_s, until_s).items():
-        known = [log(value) for value in values if value > TINY]
-        known = known[since_jump(known) :]  # before it the job was another one
-        if len(known) < ROWS_MIN:
-            continue
-        seen = wander(known)
-        at, variance = level_now(known, seen)
-        error = sqrt(variance + seen.expected_walk * JUDGED_STEPS)
-        found[name] = Level(exp(at), exp(at) * error, 1)
+    for seen in (snapshot, filled):
+        for name, values in work_series(seen, since_s, until_s).items():
+            known = [value for value in values if value > TINY]
+            if len(known) >= (ROWS_MIN if seen is snapshot else FILLED_MIN):
+                found[name] = tuple(known[since_jump([log(value) for value in known]) :])
     return found
 
 
-def realised_gain(before: Mapping[str, Level], after: Mapping[str, Level]) -> Interval | None:
+def realised_gain(before: Series, after: Series, unseen_steps: float = 0.0) -> Interval | None:
     """80 % interval of the gain in work per second; None where the two cannot be compared."""
-    unit = next((u for u in ("tokens", "rollouts") if u in before and u in after), None)
-    if unit is None or before[unit].mean <= TINY:
+    found = _realised(before, after, unseen_steps)
+    if found is None:
+        return None
+    change, error = found
+    half = CENTRAL_80 * error  # of the logarithm: nothing loses more than all that it had
+    return Interval(exp(change - half) - 1.0, exp(change) - 1.0, exp(change + half) - 1.0)
+
+
+def _realised(before: Series, after: Series, unseen_steps: float) -> tuple[float, float] | None:
+    """(ln(1 + gain), its error)."""
+    unit = next((u for u in ("tokens", "rollouts") if before.get(u) and after.get(u)), None)
+    if unit is None:
+        return None
+    was, now = ([log(x) for x in side[unit] if x > TINY] for side in (before, after))
+    effect = effect_of(was, now, unseen_steps)
+    if effect is None:
         return None
     # In one order: a sum over a set differs from process to process.
-    shared = [name for name in DOUBTS if name in before and name in after]
-    doubt = sum(DOUBTS[name] * _shift(before[name], after[name]) for name in shared)
+    doubt = sum(share * abs(_shift(before, after, name)) for name, share in DOUBTS.items())
     doubt += UNKNOWN_DRIFT_FRAC if unit == "rollouts" else 0.0
-    ratio = after[unit].mean / before[unit].mean * _owed_to_the_filter(before, after)
-    error = sqrt(_relative(before[unit]) ** 2 + _relative(after[unit]) ** 2 + doubt**2)
-    half = CENTRAL_80 * error  # of the logarithm: nothing loses more than all that it had
-    return Interval(ratio * exp(-half) - 1.0, ratio - 1.0, ratio * exp(half) - 1.0)
-
-
-def _owed_to_the_filter(before: Mapping[str, Level], after: Mapping[str, Level]) -> float:
-    """By how much less was kept of what was made, the middle of both readings: power 1/2, with DOUBTS either way.
-
+    # By how much less was kept of what was made: the middle of both readings, power 1/2, with DOUBTS either way.
     # kept 62 % before, 25 % after -> tokens trained count 1.57 times, for the doubt 1 to 2.5 times
-    """
-    if "usable" not in before or "usable" not in after or after["usable"].mean <= TINY:
-        return 1.0
-    return sqrt(max(TINY, before["usable"].mean) / after["usable"].mean)
+    owed = -_shift(before, after, "usable") / 2.0
+    return effect.change + owed, sqrt(effect.variance + doubt**2)
 
 
 def judged(probation: Probation, snapshot: Snapshot, now_s: float) -> tuple[Judgement, Interval | None]:
     """(verdict, realised gain) of a move after its settling."""
-    after = work(snapshot, probation.since_s)
-    if max((found.n for found in after.values()), default=0) < STEPS_MIN:
+    after = work_series(snapshot, probation.since_s)
+    steps = max((len(values) for values in after.values()), default=0)
+    if steps < STEPS_MIN:
         over = now_s - probation.since_s > PATIENCE * max(probation.move.settle_s, probation.move.leg_limit_s)
         # Before a first step nobody knows how long one takes: what was begun on the file's word waits for it.
         over = over and bool(snapshot.rows)
         return (Judgement.UNSURE if over else Judgement.WAIT), None
-    gain = realised_gain(probation.before, after)
-    if gain is None:
+    step_s = max(TINY, (now_s - probation.since_s) / steps)
+    unseen_steps = max(0.0, probation.since_s - probation.move.begun_s) / step_s
+    found = _realised(probation.work, after, unseen_steps)
+    if found is None:
         return Judgement.UNSURE, None
-    return (Judgement.BAD if gain.high < 0.0 else Judgement.GOOD), gain
+    return _verdict(*found, _promised(probation), steps), realised_gain(probation.work, after, unseen_steps)
 
 
-def _shift(before: Level, after: Level) -> float:
-    """|ln(after / before)|."""
-    return abs(log(max(TINY, after.mean) / max(TINY, before.mean)))
+def _verdict(change: float, error: float, promised: float, steps: int) -> Judgement:
+    log_odds = 2.0 * promised * change / error**2
+    if log_odds <= -log(CLEAR) and change + CENTRAL_80 * error < 0.0:
+        return Judgement.BAD
+    if log_odds >= 0.0:
+        return Judgement.GOOD
+    return Judgement.UNSURE if steps >= STEPS_MOST else Judgement.WAIT
 
 
-def _relative(known: Level) -> float:
-    return known.sigma / sqrt(known.n) / max(known.mean, TINY)
+def _promised(probation: Probation) -> float:
+    """The promised gain, of the logarithm. Who promised none, or a loss, is held against what could be seen."""
+    said = probation.predicted
+    return log(1.0 + (said.mean if said is not None and said.mean > TINY else PROMISE_FRAC))
+
+
+def _shift(before: Series, after: Series, name: str) -> float:
+    """ln(after / before) of what drifts from outside; 0 where that is not seen on both sides."""
+    was, now = before.get(name, ())[-WORK_STEPS:], after.get(name, ())[-WORK_STEPS:]
+    if not was or not now:
+        return 0.0
+    return log(max(TINY, fmean(now)) / max(TINY, fmean(was)))

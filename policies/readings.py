@@ -154,13 +154,6 @@ def row_rate(values: Mapping[str, float]) -> float | None:
     return None if rate is None else rate * (1.0 - values.get("zero_adv_frac", 0.0))
 
 
-def work(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> dict[str, Level]:
-    """What was done in (since, until], and what it was like, on average."""
-    series = work_series(snapshot, since_s, until_s)
-    levels = {name: level(values[-WORK_STEPS:]) for name, values in series.items()}
-    return {name: found for name, found in levels.items() if found is not None}
-
-
 def work_series(
     snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None
 ) -> Mapping[str, Sequence[float]]:

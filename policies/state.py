@@ -49,7 +49,7 @@ class Undertaking:
 
     knobs: tuple[str, ...]
     predicted: Interval | None = None
-    before: Mapping[str, Level] = field(default_factory=dict)
+    work: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     health: Mapping[str, Level] = field(default_factory=dict)
 
 

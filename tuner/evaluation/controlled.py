@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from policies.base import Interval
 from policies.control import Capability, ControlMode, Policy
 from policies.guardrails.case import Limits
 from policies.objective import objective_of
@@ -13,8 +14,9 @@ from simulators.plant import Change
 from simulators.scenario import Scenario, job_at
 from tuner.charter import MODELLED, Charter, encoded, rules_of
 from tuner.errors import ConfigError
+from tuner.evaluation.counterfactual import Turned, true_gain
 from tuner.evaluation.measuring import Tally, run_of
-from tuner.evaluation.tasks import SLACK, Run, Task, extended
+from tuner.evaluation.tasks import SLACK, Judged, Run, Task, extended
 from tuner.journal import Journal
 from tuner.loop import NoInbox, Parts, step
 
@@ -58,9 +60,14 @@ def controlled(task: Task, law: Policy | None = None) -> Run:
         turns=tuple(tally.turns),
         moves=len(tally.moves),
         holds=dict(sorted(tally.holds.items())),
-        gains=tuple(tally.gains),
+        gains=tuple(_with_truth(task, *pair) for pair in tally.gains),
         held=state.scorecard.held,
     )
+
+
+def _with_truth(task: Task, turned: Turned, judged: Judged) -> Judged:
+    known = true_gain(task.scenario, turned, Interval(judged.low, judged.mean, judged.high))
+    return judged if known is None else replace(judged, true=known[0], true_error=known[1])
 
 
 def charter_of(task: Task) -> Charter:

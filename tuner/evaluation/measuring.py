@@ -12,6 +12,7 @@ from simulators.plant import Receipt
 from simulators.signals import TINY
 from simulators.step_log import StepLog
 from tuner.evaluation.breaking import excesses
+from tuner.evaluation.counterfactual import Turned
 from tuner.evaluation.tasks import Judged, Point, Run, Task, Turn
 from tuner.journal import Entry, Ledger
 
@@ -27,16 +28,18 @@ class Tally:
         self.turns: list[Turn] = []
         self.moves: set[str] = set()
         self.holds: dict[str, int] = {}
-        self.gains: list[Judged] = []
+        self.gains: list[tuple[Turned, Judged]] = []
+        self._open: dict[str, Turned] = {}
 
     def commit(self, entry: Entry) -> int:
         decision, move = entry.decision, entry.state.move
         if decision.code is not None:
             self.holds[decision.code] = self.holds.get(decision.code, 0) + 1
         told = decision.outcome
-        if told is not None and told.predicted is not None and told.realised is not None:
+        if told is not None and told.predicted is not None and told.decision_id in self._open:
             p, r = told.predicted, told.realised
-            self.gains.append(Judged(p.low, p.mean, p.high, r.low, r.mean, r.high))
+            seen = (None, None, None) if r is None else (r.low, r.mean, r.high)
+            self.gains.append((self._open.pop(told.decision_id), Judged(p.low, p.mean, p.high, *seen)))
         if decision.action is Action.APPLY and move is not None:
             self._begun(entry, move.decision_id, move.stage == "back", move.settle_s)
         return 0 if self.journal is None else self.journal.commit(entry)
@@ -51,6 +54,8 @@ class Tally:
         if move is None or name in self.moves:
             return
         self.moves.add(name)
+        if not reverting:
+            self._open[ident] = Turned(entry.seen.inventory.steps_done or 0, entry.at_s, move.origin, move.goal)
         way = direction(move.origin, difference(move.origin, move.goal), SPLIT)
         if way in (Direction.UP, Direction.DOWN):
             self.turns.append(Turn(entry.at_s, (way is Direction.UP) != reverting, settle_s, reverting))

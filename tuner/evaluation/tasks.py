@@ -88,18 +88,29 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A move's gain as predicted and as realised, both with their 80 % intervals."""
+    """A move's gain as predicted, as measured on the way (both with their 80 % intervals), and as it truly was."""
 
     low: float
     mean: float
     high: float
-    realised_low: float
-    realised: float
-    realised_high: float
+    realised_low: float | None = None
+    """None: too little was seen to tell."""
+    realised: float | None = None
+    realised_high: float | None = None
+    true: float | None = None
+    """By tuner/evaluation/counterfactual.py; None where one of both settings cannot run."""
+    true_error: float | None = None
 
     @property
-    def held(self) -> bool:
-        """What was realised is where it was predicted, within the error of both."""
+    def held(self) -> bool | None:
+        """The true gain is inside the predicted interval."""
+        return None if self.true is None else self.low <= self.true <= self.high
+
+    @property
+    def not_contradicted(self) -> bool | None:
+        """What was measured is where it was predicted, within the error of both: with so much error nearly all is."""
+        if self.realised is None or self.realised_low is None or self.realised_high is None:
+            return None
         above = self.realised >= self.mean
         said = self.high - self.mean if above else self.mean - self.low
         seen = self.realised - self.realised_low if above else self.realised_high - self.realised

@@ -8,7 +8,8 @@ from policies.control import HoldCode
 from policies.guardrails.case import cost_s
 from simulators.plant import Bounds, Setpoints
 from tests.plants import START
-from tests.unit.control.test_guardrails import budget, case, with_signals
+from tests.unit.control.test_bounds import budget
+from tests.unit.control.test_guardrails import case, with_signals
 
 ENGINES = replace(START, max_in_flight=None, max_in_flight_per_engine=50)
 """24 of them: 1,200 in all."""
