@@ -97,8 +97,8 @@ def named(changes: Setpoints) -> str:
 def _climbed(
     sizes: list[int], start: int, ask: Callable[[int], float | None], looks: Iterable[int] = ()
 ) -> Mapping[int, float]:
-    """Worths along a sorted lattice, from `start` uphill in steps that double, then closing in. One hill is assumed;
-    where there may be more, the climb is from the best of some places that are looked at.
+    """Worths along a sorted lattice, from `start` uphill in steps that double, then closing in, first on the side
+    that is higher further out. One hill is assumed; where there may be more, the climb is from the best of some places.
 
     The neighbours of the best, and of the start, are always among them, so that their sides are known; of the best
     those a `FINEST`-th of the lattice away.
@@ -110,14 +110,19 @@ def _climbed(
             return float("-inf")
         if spot not in known:
             known[spot] = ask(sizes[spot])
-        found = known[spot]
+        return told(spot)
+
+    def told(spot: int) -> float:
+        """Where nothing is known, nothing is promised."""
+        found = known.get(spot)
         return float("-inf") if found is None else found
 
     least = max(1, len(sizes) // FINEST)
     best, stride, grown = max((sizes.index(start), *looks), key=worth), least, True
     for _ in range(CLIMB_MAX):
-        better = max((best - stride, best + stride), key=worth)
-        if worth(better) > worth(best):
+        sides = sorted((-stride, stride), key=lambda side: told(best + 2 * side), reverse=True)
+        better = next((best + side for side in sides if worth(best + side) > worth(best)), None)
+        if better is not None:
             best, stride = better, stride * 2 if grown else stride
         elif stride > least:
             stride, grown = max(least, stride // 2), False
