@@ -1,7 +1,8 @@
 """Another hand at a knob while a move of ours walks: what it set stays, and the walk ends. Adopt, never fight.
 
-    a value that is none of the walk's  ->  nothing is ordered (policies/moves.py); the move goes on without that knob,
-                                            on its way home: what we took is given back as far as the GPUs allow
+    a value that is none of the walk's  ->  nothing is ordered (policies/moves.py)
+    the same at the next look           ->  the move goes home without that knob: what we took is given back as far as
+                                            the GPUs allow
     fewer GPUs than any of the walk's   ->  the same, but only once the leg is late: engines that start anew and nodes
                                             that come back look so for a while
 

@@ -24,7 +24,8 @@ Inside a weight sync nothing is ordered, and the leg's clock stands still. Nor i
 shows what is none of the walk's (policies/hands.py).
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
 
@@ -88,6 +89,8 @@ class Move:
     taken: bool = False
     """The plant has not refused all orders so far: one may be on its way."""
     refusals: int = 0
+    odd: Mapping[str, float] = field(default_factory=dict)
+    """What the last look showed of another hand: one look may be garbage, two alike are not."""
     why_back: str = ""
     owed: int = 0
     """The leg that was late, until it is seen in force after all; 0: none."""

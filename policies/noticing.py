@@ -126,8 +126,8 @@ def _met_on_the_way(rules: Rules, state: State, seen: Observation, move: Move) -
     """The same while a move walks: of the knobs that it touches, what is none of its doing."""
     scene = Scene(seen.time_s, seen.in_force, seen.inventory.syncing)
     turned = foreign(move, scene)
-    if not turned:
-        return state, ()
+    if not turned or turned != move.odd:
+        return replace(state, move=replace(move, odd=turned)), ()
     notes = _without_us(values(due(move)), turned)
     state = replace(state, move=let_go(move, seen.in_force, turned, seen.time_s))
     return _left_to_them(rules, state, seen, turned), notes
