@@ -131,3 +131,8 @@ def test_another_law_s_first_difference_is_named_by_its_fields(house: House, cap
     told = capsys.readouterr().out
     assert "The first tick that differs is d2 at " in told
     assert "  decision.reason: " in told
+
+
+def test_without_a_stated_job_the_diagnosis_says_what_limits(path: Path, capsys: Captured) -> None:
+    assert main(["explain", "d9", "--journal", str(path)]) == 0
+    assert capsys.readouterr().out.partition("\nWhat limits\n")[2].partition("\n\n")[0].strip()

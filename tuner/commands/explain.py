@@ -15,6 +15,8 @@ from policies.alternatives import Alternative, alternatives
 from policies.base import Interval
 from policies.control import Action, Decision, Hold, View
 from policies.controller import view_of
+from policies.diagnosis.verdict import diagnose
+from policies.estimators import estimate
 from policies.fitted import fit
 from policies.options import named
 from policies.rules import Rules
@@ -59,7 +61,7 @@ class Told:
     decision: Decision
     seen: tuple[str, ...]
     limits: tuple[str, ...]
-    """What binds, by the model of that moment; empty without one."""
+    """What binds, by the model of that moment; without one, by the diagnosis."""
     considered: tuple[str, ...]
     """What else the model was asked for, with its gain; empty without a model."""
     law: str
@@ -149,6 +151,9 @@ def _seen(entry: Entry) -> Iterator[str]:
 def _limits(charter: Charter, entry: Entry) -> Iterator[str]:
     fitted = None if charter.stated is None else fit(charter.stated, entry.seen)
     if fitted is None:
+        seen = entry.seen
+        known = estimate(charter.topology, seen.in_force, seen.snapshot)
+        yield diagnose(charter.topology, seen.in_force, known).headline
         return
     try:
         found = binding_limits(AnalyticModel, fitted.job)
@@ -262,7 +267,7 @@ def render(told: Told) -> str:
     head = f"{told.ident} at {moment(told.at_s)}: {decision.action}{what}. {decision.reason}"
     parts: list[tuple[str, Sequence[str]]] = [
         ("Seen", told.seen),
-        ("What limits, by the model of that moment", told.limits),
+        ("What limits", told.limits),
         ("Considered, each by itself and as things stand", told.considered),
         ("Beside it", decision.notes),
         ("The law", (told.law,) if told.law else ()),
