@@ -5,6 +5,7 @@
 Written before applied: killed anywhere, the loop goes on from its last row, and orders the same leg again.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
@@ -178,6 +179,8 @@ class Difference:
     now: Decision
     asked_anew: int = 0
     """Questions to the simulator whose answers the journal does not have."""
+    fields: tuple[tuple[str, object, object], ...] = ()
+    """What differs in the decision and in the state after it: path, value then, value now."""
 
 
 def replayed(rules: Rules, entries: Iterable[Entry], start: State | None = None) -> Iterator[Difference]:
@@ -191,7 +194,22 @@ def replayed(rules: Rules, entries: Iterable[Entry], start: State | None = None)
         if state is not None:
             under, hearing = overheard(rules, entry.heard)
             after, decision = tick(under, state, entry.seen, entry.commands, entry.at_s)
-            same = encoded_decision(decision) == encoded_decision(entry.decision)
-            if not same or encoded_state(after) != encoded_state(entry.state):
-                yield Difference(entry.at_s, entry.decision, decision, hearing.asked)
+            then = encoded_decision(entry.decision), encoded_state(entry.state)
+            now = encoded_decision(decision), encoded_state(after)
+            if now != then:
+                rooms = zip(("decision", "state"), then, now, strict=True)
+                found = [f for room, was, is_ in rooms for f in _differing(room, json.loads(was), json.loads(is_))]
+                yield Difference(entry.at_s, entry.decision, decision, hearing.asked, tuple(found))
         state = entry.state if entry.receipt is None else noted(entry.state, entry.receipt)
+
+
+def _differing(path: str, was: object, now: object) -> Iterator[tuple[str, object, object]]:
+    """Leaves of two JSON values that differ; what only one of them has is None in the other."""
+    if isinstance(was, dict) and isinstance(now, dict):
+        for key in dict.fromkeys((*was, *now)):
+            yield from _differing(f"{path}.{key}", was.get(key), now.get(key))
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        for i, (a, b) in enumerate(zip(was, now, strict=True)):
+            yield from _differing(f"{path}[{i}]", a, b)
+    elif was != now:
+        yield path, was, now

@@ -37,3 +37,26 @@ def test_the_json_answer_keeps_its_schema_and_a_record_is_not_run_again_however_
 def test_two_tiers_at_once_are_refused(capsys: Captured) -> None:
     assert main(["evaluate", "--quick", "--full"]) == 2
     assert "--quick and --full" in capsys.readouterr().err
+
+
+LAW = """from dataclasses import dataclass
+from policies.control import Hold
+
+@dataclass(frozen=True)
+class Mine:
+    def decide(self, view):
+        return Hold("{}")
+"""
+
+
+def test_a_law_that_was_edited_is_run_anew(capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing else is: what it is compared with was made by the same code."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    record, law = tmp_path / "runs.jsonl", tmp_path / "law_of_mine.py"
+    lines = []
+    for word in ("nothing", "nothing", "nothing yet"):
+        law.write_text(LAW.format(word), encoding="utf-8")
+        assert main([*SHORT[:-1], "law_of_mine:Mine", "--record", str(record)]) == 0
+        lines.append(len(record.read_text(encoding="utf-8").splitlines()))
+    assert lines == [3, 3, 4]
+    assert capsys.readouterr().err.count("1 runs taken anew") == 1

@@ -1,6 +1,7 @@
 """`equipoise explain`: a decision as a person would tell it, from the journal of a simulated run."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tests.stories.test_bad_moves import OddSize, RefusesGrowth
 from tuner.cli import main
 from tuner.evaluation.controlled import controlled, nothing
 from tuner.evaluation.tasks import NOTHING, Size, Task, sized
-from tuner.journal import Journal
+from tuner.journal import Journal, viewed
 from tuner.loop import NoInbox, Parts, run
 from tuner.scenario_files import load
 
@@ -58,6 +59,19 @@ def test_a_hold_is_told_too(journal: Path, capsys: Captured) -> None:
     assert "hold" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_whatever_was_considered_and_not_wanted_has_its_why_not(journal: Path, capsys: Captured) -> None:
+    with closing(viewed(journal)) as kept:
+        names = [entry.decision.decision_id.split(".")[0] for entry in kept.entries()]
+    rows = []
+    for name in list(dict.fromkeys(names))[::6]:
+        assert main(["explain", name, "--journal", str(journal)]) == 0
+        considered = capsys.readouterr().out.partition("\nConsidered, ")[2].partition("\n\n")[0]
+        rows += considered.splitlines()[1:]
+    assert rows
+    assert all(row.endswith(")") for row in rows)
+
+
 def story_of(plant: FluidPlant, by: Rules, tmp_path: Path, capsys: Captured) -> str:
     """What is told of the last move after three hours of automatic control."""
     journal = Journal(tmp_path / "driven.journal")
@@ -84,3 +98,14 @@ def test_what_the_plant_refused_is_told_once_with_its_reason(tmp_path: Path, cap
     told = story_of(RefusesGrowth(), rules(), tmp_path, capsys)
     assert told.count("refused: gpus_trainer, gpus_generator, max_in_flight: told to refuse") == 1
     assert "is undone: leg 2 was refused 3 times" in told.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_a_tick_that_is_a_leg_is_told_as_its_move(journal: Path, capsys: Captured) -> None:
+    with closing(viewed(journal)) as kept:
+        names = [entry.decision.decision_id for entry in kept.entries()]
+    place = next(i for i, name in enumerate(names) if name.split(".")[0] != f"d{i + 1}")
+    assert main(["explain", f"d{place + 1}", "--journal", str(journal)]) == 0
+    told, root = capsys.readouterr(), names[place].split(".")[0]
+    assert told.err == f"d{place + 1} is a tick of the move {root}, which is told\n"
+    assert told.out.startswith(f"{root} at ")

@@ -123,3 +123,16 @@ def test_a_journal_of_any_name_is_looked_at_itself(house: House, name: str) -> N
     assert damage_of(path) == ""
     path.write_bytes(path.read_bytes()[:5000])
     assert damage_of(path) != ""
+
+
+def test_another_law_s_first_difference_is_named_by_its_fields(house: House, capsys: Captured) -> None:
+    house.begin()
+    assert main(["replay", str(house.folder / "journal.db"), "--policy", "static"]) == 0
+    told = capsys.readouterr().out
+    assert "The first tick that differs is d2 at " in told
+    assert "  decision.reason: " in told
+
+
+def test_without_a_stated_job_the_diagnosis_says_what_limits(path: Path, capsys: Captured) -> None:
+    assert main(["explain", "d9", "--journal", str(path)]) == 0
+    assert capsys.readouterr().out.partition("\nWhat limits\n")[2].partition("\n\n")[0].strip()

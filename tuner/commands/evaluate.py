@@ -1,9 +1,10 @@
 """`equipoise evaluate`: control laws on scenarios at equal progress, with a clairvoyant's run beside them."""
 
+import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -26,6 +27,8 @@ SEEDS = {"quick": 1, "usual": 2, "full": 5}
 SIZES = {"quick": QUICK, "usual": USUAL, "full": FULL}
 CUT = {"quick": ", horizons cut short (--quick)", "usual": ", long horizons cut (--full has them whole)", "full": ""}
 _RUN = TypeAdapter(Run)
+MAKING = ("policies", "simulators", "tuner.evaluation", "tuner.loop", "tuner.charter", "tuner.hearing", "tuner.worker")
+"""Whose code makes a run what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,9 @@ def _all_runs(named: Sequence[Named], policies: Sequence[str], seeds: int, how: 
         return [*nothing, *record.done(rest, progress, total)]
     finally:
         progress.clear()
+        if record.anew:
+            why = "what is kept of them was made by other code, another scenario or at another size"
+            sys.stderr.write(f"--record {how.record}: {record.anew} runs taken anew: {why}\n")
 
 
 def _after(task: Task, policy: str, nothing: Run, how: How) -> Task:
@@ -145,7 +151,8 @@ class Record:
 
     def __init__(self, path: Path | None, size: Size) -> None:
         self.path, self.ready = path, dict[str, Run]()
-        self.mark = f"{VERSION} {size}"
+        self.mark = f"{VERSION} {_sources_mark()} {size}"
+        self.kept, self.anew = set[tuple[str, str, int]](), 0
         self.count = 0
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise ConfigError(f"--record {path}: must be a file in a folder that is there")
@@ -162,9 +169,12 @@ class Record:
                 entry = json.loads(line)
                 if entry["mark"] == self.mark:
                     self.ready[entry["task"]] = _RUN.validate_python(entry["run"])
+                run = entry["run"]
+                self.kept.add((run["name"], run["policy"], run["seed"]))
 
     def done(self, tasks: Sequence[Task], progress: Progress, total: int) -> Iterator[Run]:
         known = [(task, None if task.journal else self.ready.get(_fingerprint(task))) for task in tasks]
+        self.anew += sum(found is None and (t.name, t.policy, t.seed) in self.kept for t, found in known)
         names = {task.key: _fingerprint(task) for task in tasks}
         for _, found in known:
             if found is not None:
@@ -196,8 +206,33 @@ def _record_lines(path: Path) -> list[str]:
 
 
 def _fingerprint(task: Task) -> str:
-    """What a run depends on: the whole scenario, policy, seed and goal."""
-    return repr((task.key, task.scenario, task.goal, POLICIES.get(task.policy)))
+    """What a run depends on beside our own sources: scenario, seed, goal, the law with its module and parameters."""
+    law = None if task.policy == ORACLE else policy_named(task.policy, task.parameters)
+    return repr((task.key, task.scenario, task.goal, law, "" if law is None else _module_mark(type(law).__module__)))
+
+
+def _sources_mark() -> str:
+    """Of all sources that make a run: whoever edits one of them gets runs of the new code."""
+    return _hash(path for room in MAKING for path in _sources(room))
+
+
+def _sources(room: str) -> list[Path]:
+    """A module's file, or every file of a package in one order."""
+    module = import_module(room)
+    folders = [Path(folder) for folder in getattr(module, "__path__", ())]
+    return sorted(p for f in folders for p in f.rglob("*.py")) or [Path(module.__file__ or "")]
+
+
+def _module_mark(name: str) -> str:
+    path = import_module(name).__file__
+    return "" if path is None else _hash([Path(path)])
+
+
+def _hash(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def html_room() -> ModuleType:

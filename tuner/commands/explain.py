@@ -15,6 +15,8 @@ from policies.alternatives import Alternative, alternatives
 from policies.base import Interval
 from policies.control import Action, Decision, Hold, View
 from policies.controller import view_of
+from policies.diagnosis.verdict import diagnose
+from policies.estimators import estimate
 from policies.fitted import fit
 from policies.options import named
 from policies.rules import Rules
@@ -59,7 +61,7 @@ class Told:
     decision: Decision
     seen: tuple[str, ...]
     limits: tuple[str, ...]
-    """What binds, by the model of that moment; empty without one."""
+    """What binds, by the model of that moment; without one, by the diagnosis."""
     considered: tuple[str, ...]
     """What else the model was asked for, with its gain; empty without a model."""
     law: str
@@ -119,6 +121,11 @@ def _place(entries: Sequence[Entry], ident: str | None) -> int:
             )
         ident = names[begun[-1]]
     if _root(ident) not in names:
+        # A tick that served a move already begun has that move's name, not its own.
+        within = next((i for i, e in enumerate(entries) if f"d{e.state.tick}" == _root(ident)), None)
+        if within is not None:
+            sys.stderr.write(f"{ident} is a tick of the move {names[within]}, which is told\n")
+            return names.index(names[within])
         raise ConfigError(f"there is no decision {ident} in this journal; they run from {names[0]} to {names[-1]}")
     return names.index(_root(ident))
 
@@ -144,6 +151,9 @@ def _seen(entry: Entry) -> Iterator[str]:
 def _limits(charter: Charter, entry: Entry) -> Iterator[str]:
     fitted = None if charter.stated is None else fit(charter.stated, entry.seen)
     if fitted is None:
+        seen = entry.seen
+        known = estimate(charter.topology, seen.in_force, seen.snapshot)
+        yield diagnose(charter.topology, seen.in_force, known).headline
         return
     try:
         found = binding_limits(AnalyticModel, fitted.job)
@@ -160,16 +170,20 @@ def _considered(view: View, decision: Decision) -> Iterator[str]:
     open_ones, closed = [a for a in found if not a.why_not], [a for a in found if a.why_not]
     for one in (*open_ones[: CONSIDERED_SHOWN - min(len(closed), CLOSED_SHOWN)], *closed[:CLOSED_SHOWN]):
         gain = "" if one.gain_frac is None else f" {one.gain_frac:+.1%}"
-        why = "wanted" if one is wanted else one.why_not or _why_not(one, wanted)
+        why = "wanted" if one is wanted else one.why_not or _why_not(one, wanted, decision)
         yield f"{named(one.changes)}:{gain}{f' ({why})' if why else ''}"
 
 
-def _why_not(one: Alternative, wanted: Alternative | None) -> str:
-    """Of what could be done; where nothing is wanted, the law's own word says why of the best."""
+def _why_not(one: Alternative, wanted: Alternative | None, decision: Decision) -> str:
+    """Of what could be done; of a hold it is the hold's own reason, of more gain than what is wanted that law's."""
     gain, best = one.gain_frac or 0.0, None if wanted is None else wanted.gain_frac
     if gain <= 0.0:
         return "no gain"
-    return "gains less" if best is not None and gain < best else ""
+    if best is not None and gain < best:
+        return "gains less"
+    if decision.code is not None:
+        return f"held: {decision.code}"
+    return "" if decision.proposed is None else "the law wants another way first; a gain by itself is without its cost"
 
 
 def _law(rules: Rules, view: View) -> str:
@@ -253,8 +267,9 @@ def render(told: Told) -> str:
     head = f"{told.ident} at {moment(told.at_s)}: {decision.action}{what}. {decision.reason}"
     parts: list[tuple[str, Sequence[str]]] = [
         ("Seen", told.seen),
-        ("What limits, by the model of that moment", told.limits),
+        ("What limits", told.limits),
         ("Considered, each by itself and as things stand", told.considered),
+        ("Beside it", decision.notes),
         ("The law", (told.law,) if told.law else ()),
         ("Guardrails", told.guards),
         ("The models", (told.models,) if told.models else ()),

@@ -23,6 +23,8 @@ from tuner.loop import Difference, replayed
 
 SHOWN = 20
 """Differences that are listed; the rest is counted."""
+FIELDS_SHOWN = 12
+"""Of the first tick that differs."""
 ANEW = (
     "At {} of them a simulator was asked anew and without a deadline, since the journal does not say what it answered "
     "to that: one that was late then has an answer now."
@@ -64,7 +66,8 @@ def _as_json(laws: tuple[str, str], ticks: int, found: list[Difference]) -> str:
         "policy": laws[1],
         "ticks": ticks,
         "differences": [
-            {"at_s": d.at_s, "was": asdict(d.was), "now": asdict(d.now), "asked_anew": d.asked_anew} for d in found
+            {"at_s": d.at_s, "was": asdict(d.was), "now": asdict(d.now), "asked_anew": d.asked_anew, "fields": d.fields}
+            for d in found
         ],
     }
     return json.dumps(answer, indent=2, default=str) + "\n"
@@ -79,10 +82,26 @@ def _as_text(laws: tuple[str, str], ticks: int, found: list[Difference]) -> str:
     lines += [f"  {d.at_s:>9.0f} s  {own}: {_told(d.was)}\n               {law}: {_told(d.now)}" for d in other[:SHOWN]]
     if len(other) > SHOWN:
         lines.append(f"  and {len(other) - SHOWN} more (--json has them all)")
+    lines += _first(found[0])
     anew = sum(d.asked_anew > 0 for d in found)
     if anew:
         lines.append(ANEW.format(anew))
     return "\n".join(lines) + "\n"
+
+
+def _first(found: Difference) -> list[str]:
+    """The first tick that differs, by its fields: everything later may only follow from it."""
+    fields = found.fields
+    lines = [f"The first tick that differs is {found.was.decision_id} at {found.at_s:.0f} s:"]
+    lines += [f"  {path}: {_short(was)} -> {_short(now)}" for path, was, now in fields[:FIELDS_SHOWN]]
+    if len(fields) > FIELDS_SHOWN:
+        lines.append(f"  and {len(fields) - FIELDS_SHOWN} more fields (--json has them all)")
+    return lines
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _wanted(decision: Decision) -> Setpoints | None:

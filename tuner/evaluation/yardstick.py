@@ -81,7 +81,7 @@ def _best_of(
         run_of(task, plant, goal),
         seconds=seconds,
         how=how,
-        bound_s=bound.seconds,
+        bound_s=min(bound.seconds, seconds),  # its rates are corrected, not exact: what was reached bounds it
         best_static_s=static_s,
         best_static=static,
         free_static_s=min(free_s, static_s),

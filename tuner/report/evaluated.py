@@ -112,7 +112,9 @@ def headline(told: Evaluated) -> str:
     share = "" if first is None else f", {percent(first)} of the clairvoyant's pace at the median"
     names = len({row.scenario for row in told.rows})
     named = f"{names} scenario{'s' if names != 1 else ''}"
-    return f"{told.judged} on {named}{share}: {held} of {len(known)} floors hold, {goals} goals are reached."
+    beyond = [f.holds for f in told.outside if f.holds is not None]
+    outside = f" Outside the model's class {sum(beyond)} of {len(beyond)} floors hold." if beyond else ""
+    return f"{told.judged} on {named}{share}: {held} of {len(known)} floors hold, {goals} goals are reached.{outside}"
 
 
 def body(rows: Iterable[Row]) -> list[tuple[str, ...]]:
@@ -124,7 +126,7 @@ def body(rows: Iterable[Row]) -> list[tuple[str, ...]]:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    spread = "" if row.ratio_low is None else f" +-{percent((row.ratio_high or 0.0) - row.ratio)}"
+    spread = "" if row.ratio_low is None else f" +-{(row.ratio_high or 0.0) - row.ratio:.1%}"
     return (
         row.policy + (" (do nothing)" if row.policy == NOTHING else ""),
         figure(row.seconds / 3600.0) + ("*" if row.unfinished else ""),

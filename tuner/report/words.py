@@ -31,7 +31,8 @@ def figure(value: answers.Value) -> str:
 
 
 def percent(frac: float | None) -> str:
-    return UNKNOWN if frac is None else f"{100 * frac:.3g}%"
+    """Three figures, and never the noise of a float: what is under a thousandth of a percent is `0%`."""
+    return UNKNOWN if frac is None else f"{round(100 * frac, 3) + 0.0:.3g}%"
 
 
 def gain(interval: answers.Interval | None) -> str:
