@@ -2,7 +2,7 @@
 
 Each knob's lattice is climbed from where it stands, in steps that double and then close in: one hill is assumed. Of
 prefill and decode there are two where contexts outgrow the decoders' KV, one with enough of it and one with a pool that
-does without: there that lattice is looked over, and climbed again from the best.
+does without: there that lattice is looked over.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,6 +32,8 @@ NEAR_FRAC, NEAR_LEAST, NEAR_MOST = 0.8, 3, 6
 """By a model that is some percent off: so near to the best a setting is simulated, so many at least and at most."""
 FINEST = 256
 """Parts of a lattice below which no climb looks: of thousands of places neighbours are worth the same."""
+COARSE = 32
+"""The same where the model is some percent off, and what is near is simulated."""
 LOOKED_OVER = 9
 """Parts of a lattice in whose middles it is looked at before it is climbed: at an end one pool has next to nothing."""
 
@@ -95,13 +97,17 @@ def named(changes: Setpoints) -> str:
 
 
 def _climbed(
-    sizes: list[int], start: int, ask: Callable[[int], float | None], looks: Iterable[int] = ()
+    sizes: list[int],
+    start: int,
+    ask: Callable[[int], float | None],
+    looks: Iterable[int] = (),
+    finest: int = FINEST,
 ) -> Mapping[int, float]:
     """Worths along a sorted lattice, from `start` uphill in steps that double, then closing in, first on the side
     that is higher further out. One hill is assumed; where there may be more, the climb is from the best of some places.
 
     The neighbours of the best, and of the start, are always among them, so that their sides are known; of the best
-    those a `FINEST`-th of the lattice away.
+    those a `finest`-th of the lattice away.
     """
     known: dict[int, float | None] = {}
 
@@ -117,7 +123,7 @@ def _climbed(
         found = known.get(spot)
         return float("-inf") if found is None else found
 
-    least = max(1, len(sizes) // FINEST)
+    least = max(1, len(sizes) // finest)
     best, stride, grown = max((sizes.index(start), *looks), key=worth), least, True
     for _ in range(CLIMB_MAX):
         sides = sorted((-stride, stride), key=lambda side: told(best + 2 * side), reverse=True)
@@ -128,8 +134,6 @@ def _climbed(
             stride, grown = max(least, stride // 2), False
         else:
             break
-    for spot in (sizes.index(start) - 1, sizes.index(start) + 1):
-        worth(spot)
     return {sizes[spot]: found for spot, found in known.items() if found is not None}
 
 
@@ -181,14 +185,19 @@ def _prefills(view: View, ask: Ask, now: float) -> Option | None:
     def worth(prefill: int) -> float | None:
         return now if prefill == start else ask(wish(prefill))
 
-    worths = _climbed(sizes, start, worth)
-    spot = sizes.index(_best(worths))
-    if _outgrown(view, (wish(place) for place in (start, *sizes[max(0, spot - 1) : spot + 2]))):
-        parts = min(LOOKED_OVER, len(sizes))
-        looks = {sizes[(2 * part + 1) * len(sizes) // (2 * parts)] for part in range(parts)}
-        worths = _climbed(sizes, start, lambda p: worths.get(p) or worth(p), sorted(map(sizes.index, looks)))
-        apart = {start, _best(worths), *looks}
-        worths = _simulated(view, {p: worths[p] for p in worths if p in apart}, start, wish)
+    parts = min(LOOKED_OVER, len(sizes))
+    looks = [(2 * part + 1) * len(sizes) // (2 * parts) for part in range(parts)]
+    hills = _outgrown(view, (wish(start),))
+    worths = dict(_climbed(sizes, start, worth, looks, COARSE) if hills else _climbed(sizes, start, worth))
+    if not hills:
+        asked = sorted(worths)
+        spot = asked.index(_best(worths))
+        hills = _outgrown(view, map(wish, asked[max(0, spot - 1) : spot + 2]))
+        unseen = [sizes[look] for look in looks if hills and sizes[look] not in worths]
+        worths.update((place, told) for place in unseen if (told := worth(place)) is not None)
+    if hills:
+        apart = {start, _best(worths), *(sizes[look] for look in looks)}
+        worths = dict(_simulated(view, {p: worths[p] for p in worths if p in apart}, start, wish))
     best = _best(worths)
     return None if best == start else Option(wish(best), worths[best])
 

@@ -74,15 +74,17 @@ class Means:
         )
 
 
-def alternating(loop: Loop, in_flight: float, stops: Stops) -> Means:
-    """With that many in flight and engines that stop for publications: what returns meanwhile comes in one block."""
+def alternating(loop: Loop, in_flight: float, most: float, stops: Stops) -> Means:
+    """With that many in flight and engines that stop for publications: what returns meanwhile comes in one block.
+
+    `most` may be in flight and mostly are: so many are followed themselves, fewer lie between two that are.
+    """
     stops = _rounded(stops)
-    place = NODES * math.log2(max(1.0, in_flight))
+    place = NODES * math.log2(max(1.0, in_flight) / most)
     below = math.floor(place)
-    low, high = 2.0 ** (below / NODES), 2.0 ** ((below + 1) / NODES)
-    share = (max(1.0, in_flight) - low) / (high - low)
+    share, low, high = place - below, most * 2.0 ** (below / NODES), most * 2.0 ** ((below + 1) / NODES)
     found = _followed(loop, low, stops)
-    return found if share <= 0.0 else found.between(_followed(loop, high, stops), share)
+    return found if share <= 0.0 else found.between(_followed(loop, high, stops), (in_flight - low) / (high - low))
 
 
 @lru_cache(maxsize=1024)

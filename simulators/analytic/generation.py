@@ -207,7 +207,7 @@ def _cached(case: Case, in_flight: float, stops: Stops) -> Generation:
 def _alternating(case: Case, in_flight: float, stops: Stops) -> Generation:
     each = speeds(case.stations.engine, case.layout.engines)
     speed = sum(speed * count for speed, count in each) / case.layout.engines
-    found = alternating(loop_of(case, step_of(case), speed), in_flight, stops)
+    found = alternating(loop_of(case, step_of(case), speed), in_flight, float(case.layout.in_flight), stops)
     turns, rollout = found.turns_per_s, case.rollout
     finished = turns / rollout.turns_mean / case.work
     return Generation(
