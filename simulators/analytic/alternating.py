@@ -51,7 +51,7 @@ STEADY_LOOPS, STEADY_FRAC = 3, 0.003
 """It is over before, when so many turns of every rollout in a row have taken the same time."""
 REACH_SIGMAS = 6.0
 """Further out than this a normal has nothing."""
-NODES, STOPPED_PARTS = 4, 32
+NODES, STOPPED_PARTS = 2, 32
 """Numbers in flight to an octave that are followed (linear in between); shares of the time that engines stand still."""
 
 
