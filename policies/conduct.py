@@ -94,12 +94,12 @@ def on_probation(
     if alarm and touched:
         return (*_reverted(rules, state, view, probation, alarm), replace(outcome, good=False))
     if verdict is Judgement.BAD and gain is not None:
-        state = replace(state, good_moves=0)  # longer strides are earned anew
+        state = replace(state, kept_moves=0)  # longer strides are earned anew
         return (*_reverted(rules, state, view, probation, f"realised gain {_words(gain)}"), outcome)
     if verdict is Judgement.WAIT:
         words = f"{probation.move.decision_id} is being judged for {view.now_s - probation.since_s:.0f} s"
         return state, held(state, view.now_s, HoldCode.PROBATION, words), None
-    return replace(state, probation=None, good_moves=state.good_moves + (good is True)), None, outcome
+    return replace(state, probation=None, kept_moves=state.kept_moves + (good is True)), None, outcome
 
 
 def noted(state: State, receipt: Receipt) -> State:

@@ -76,8 +76,8 @@ class State:
     """Generator GPUs that were gone at the last look."""
     in_force_s: float | None = None
     """Since when the setting in force is."""
-    good_moves: int = 0
-    """Since the last bad one."""
+    kept_moves: int = 0
+    """Moves that probation let stand, their promise being likelier than a loss, since the last bad one."""
     alarm: str = ""
     """A shift of the model's learning after a move; a person's `resume` clears it."""
     wanted: Wanted | None = None

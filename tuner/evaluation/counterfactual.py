@@ -21,7 +21,7 @@ from simulators.scenario import Scenario, job_at
 
 BATCHES, WARM_UP_BATCHES = 40, 12
 """Of one run: a pair differs by the settings and by what is left of chance."""
-PAIRS_MIN, PAIRS_MAX = 3, 10
+PAIRS_MIN, PAIRS_MAX = 3, 40
 SMALL = 1.0 / 8.0
 """Of the promised width: such a standard error puts one interval of a hundred wrongly in or out (80 % intervals have
 nearly all their mass within three half-widths, and a tenth of it within an eighth of an end)."""

@@ -110,6 +110,12 @@ def test_too_few_steps_wait_and_at_last_end() -> None:
     assert verdict(before, steps_of(1.0, steps=3), AFTER_S + 9000.0) is Judgement.UNSURE
 
 
+def test_four_steps_are_too_few_and_five_are_judged() -> None:
+    before = steps_of(2.0, since_s=BEFORE_S)
+    assert verdict(before, steps_of(1.0, steps=4), AFTER_S + 400.0) is Judgement.WAIT
+    assert verdict(before, steps_of(1.0, steps=5), AFTER_S + 500.0) is Judgement.BAD
+
+
 def test_steps_from_before_do_not_count() -> None:
     before = steps_of(2.0, since_s=BEFORE_S)
     assert verdict(before, steps_of(1.0, since_s=BEFORE_S)) is Judgement.WAIT
@@ -196,8 +202,10 @@ def test_a_loss_of_more_than_a_tenth_is_found_within_twenty_steps() -> None:
     assert fmean(n for _, n in found) <= 10.0
 
 
-def test_what_keeps_its_promise_is_taken_back_once_in_nine_at_most_however_often_it_is_looked_at() -> None:
-    assert sum(losing(-0.05, seed, 0.05)[0] is Judgement.BAD for seed in range(100)) <= 100 / 9.0
+@pytest.mark.parametrize("promised", [0.02, 0.05])
+def test_what_keeps_its_promise_is_hardly_ever_taken_back_however_often_it_is_looked_at(promised: float) -> None:
+    """By the interval at each look alone it would be 8 of a hundred that gain 2 %, as promised."""
+    assert sum(losing(-promised, seed, promised)[0] is Judgement.BAD for seed in range(100)) <= 3
 
 
 def test_what_looks_right_is_not_held_up() -> None:

@@ -47,3 +47,10 @@ def test_what_stood_still_and_jumps_with_the_move_is_a_shift(steps: Steps, facto
 def test_what_fell_slowly_and_collapses_with_the_move_is_a_shift(steps: Steps) -> None:
     collapsed = falling(0.98)[:BEFORE] + [0.25 * 0.98**i for i in range(BEFORE, BEFORE + AFTER)]
     assert all(told(steps, "entropy", collapsed, seed) for seed in range(20))
+
+
+@pytest.mark.parametrize(("factor", "shifts"), [(0.85, False), (1.15, False), (0.75, True), (1.25, True)])
+def test_less_than_a_fifth_is_no_reason_to_undo_a_move(steps: Steps, factor: float, shifts: bool) -> None:
+    """However sure it is: there is no noise here at all."""
+    whole = steps(BEFORE + AFTER, step_s=60.0, entropy=[1.0] * BEFORE + [factor] * AFTER)
+    assert (shifted(baseline(whole, MOVED_S), whole, MOVED_S) is not None) is shifts
