@@ -44,6 +44,7 @@ def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: 
         decision.gain_frac,
         work_before(view.snapshot, state.moved_s, view.now_s),
         baseline(view.snapshot, view.now_s),
+        any(c.change is Change.RESTART for c in rules.capabilities if c.knob in knobs),
     )
     state = replace(
         state,
@@ -152,7 +153,7 @@ def _ended(rules: Rules, state: State, seen: Observation, move: Move) -> Conduct
 
 
 def _probation(move: Move, task: Undertaking, now_s: float) -> Probation:
-    return Probation(move, task.knobs, now_s, task.predicted, task.work, task.health)
+    return Probation(move, task.knobs, now_s, task.predicted, task.work, task.health, task.restarts)
 
 
 def _reverted(rules: Rules, state: State, view: View, probation: Probation, why: str) -> Conducted:

@@ -51,6 +51,7 @@ class Undertaking:
     predicted: Interval | None = None
     work: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     health: Mapping[str, Level] = field(default_factory=dict)
+    restarts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

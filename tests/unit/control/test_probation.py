@@ -189,6 +189,42 @@ def test_it_is_the_same_to_the_last_bit_in_every_process() -> None:
     assert len(told) == 1
 
 
+FILLING = (0.3, 0.7, 0.8, 0.9)
+"""What the first steps of an empty pipeline deliver, of what it can."""
+
+
+def filling(rate: float, seed: int) -> Snapshot:
+    """Steps after a restart."""
+    whole = steps_of(rate, 8000.0, steps=12, seed=seed, noise=0.05)
+    slower = [
+        replace(r, values={**r.values, "step_s": r.values["step_s"] / f})
+        for r, f in zip(whole.rows[:4], FILLING, strict=True)
+    ]
+    return Snapshot({}, (*slower, *whole.rows[len(FILLING) :]))
+
+
+def test_a_pipeline_that_fills_after_a_restart_is_no_loss() -> None:
+    before = steps_of(2.0, 8000.0, BEFORE_S, 16, noise=0.05)
+    for seed in range(10):
+        restarted = replace(on_probation(before, 0.1), restarted=True)
+        said = [judged(restarted, Snapshot({}, filling(2.2, seed).rows[:n]), AFTER_S + 100.0 * n)[0] for n in range(13)]
+        assert said[8] is Judgement.WAIT
+        assert said[9] is Judgement.GOOD
+
+
+def test_what_rises_after_a_move_is_not_drawn_out_to_before_it() -> None:
+    """A trend may excuse a move, never accuse one: a queue that fills would make a loss of any gain."""
+    before = steps_of(2.0, 8000.0, BEFORE_S, 16, noise=0.05)
+    assert verdict(before, filling(2.4, 0), AFTER_S + 1300.0, promised=0.1) is not Judgement.BAD
+
+
+def test_the_first_steps_after_a_move_are_no_yardstick_for_the_next() -> None:
+    gone = filling(2.0, 1)
+    told = work_before(gone, AFTER_S, AFTER_S + 5000.0)["tokens"]
+    assert len(told) == 8
+    assert fmean(told) == pytest.approx(2.0 * 8000.0, rel=0.05)
+
+
 def losing(frac: float, seed: int, promised: float = 0.1) -> tuple[Judgement, int]:
     """A move that loses so much of a job whose steps scatter by 15 %, as those of real jobs do."""
     before = steps_of(2.0, 8000.0, BEFORE_S, 16, noise=0.15, seed=seed)
