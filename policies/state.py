@@ -78,7 +78,7 @@ class State:
     in_force_s: float | None = None
     """Since when the setting in force is."""
     kept_moves: int = 0
-    """Moves that probation let stand, their promise being likelier than a loss, since the last bad one."""
+    """Moves that probation let stand, no loss being likelier or to be shown, since the last bad one."""
     alarm: str = ""
     """A shift of the model's learning after a move; a person's `resume` clears it."""
     wanted: Wanted | None = None

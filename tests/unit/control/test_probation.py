@@ -271,3 +271,10 @@ def test_a_job_that_gets_slower_by_itself_is_seldom_blamed_on_the_move(pace: flo
         after = Snapshot({}, tuple(row for row in rows if (row.time_s or 0.0) > AFTER_S))
         bad += at_last(before, after, 0.1)[0] is Judgement.BAD
     assert bad <= 40 * 0.3
+
+
+def test_what_no_more_steps_could_make_clear_is_not_waited_for() -> None:
+    """Rollouts are half as long again: what a token costs is in doubt by more than what is missing."""
+    before = steps_of(2.0, 8000.0, BEFORE_S, 16)
+    drifted = steps_of(2.0 * 0.97 / 1.5, 12_000.0, steps=30)
+    assert at_last(before, drifted, 0.05) == (Judgement.GOOD, STEPS_MIN)
