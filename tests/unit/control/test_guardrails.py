@@ -122,7 +122,7 @@ HELD: dict[str, tuple[Callable[[], Case], HoldCode]] = {
         HoldCode.BOUND,
     ),
     "the donor would be the slower side": (
-        lambda: case(changes=with_trainer(START, TOPOLOGY, 16), good_moves=9),
+        lambda: case(changes=with_trainer(START, TOPOLOGY, 16), kept_moves=9),
         HoldCode.DONOR,
     ),
     "a gain inside its doubt": (lambda: case(gain_frac=Interval(-0.01, 0.05, 0.11)), HoldCode.DEADBAND),
@@ -194,8 +194,8 @@ def test_a_silent_trainer_does_not_say_that_the_job_begins(there: Inventory) -> 
     assert narrowed.changes.gpus_trainer == 56
 
 
-def test_after_good_moves_the_way_is_not_narrowed() -> None:
-    free, _, _ = guarded(case(changes=with_trainer(START, TOPOLOGY, 48), good_moves=3))
+def test_after_moves_that_stood_the_way_is_not_narrowed() -> None:
+    free, _, _ = guarded(case(changes=with_trainer(START, TOPOLOGY, 48), kept_moves=3))
     assert free.changes.gpus_trainer == 48
 
 
