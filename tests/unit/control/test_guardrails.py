@@ -303,7 +303,7 @@ def test_a_gain_pays_for_its_cost_so_often_and_a_step_wins_its_share_of_it(ratio
 
 def test_the_first_step_of_a_long_way_has_to_pay_by_its_own_share() -> None:
     """A third of the way to 40 wins a third of 6 %: what pays for the whole does not pay for that."""
-    long = {"changes": with_trainer(START, TOPOLOGY, 40), "good_moves": 0}
+    long = {"changes": with_trainer(START, TOPOLOGY, 40), "kept_moves": 0}
     first = case(changes=TO_GENERATOR)
     horizon_s = 4.0 * cost_s(first.view, TO_GENERATOR) / GAIN.mean
     assert guarded(case(horizon_s=horizon_s))[1].code is None
