@@ -58,6 +58,7 @@ def begun(rules: Rules, state: State, view: View, changes: Setpoints, decision: 
         decision.gain_frac,
         work_before(view.snapshot, state.moved_s, view.now_s),
         baseline(view.snapshot, view.now_s, state.calm_s),
+        any(c.change is Change.RESTART for c in rules.capabilities if c.knob in knobs),
     )
     state = replace(
         state,
@@ -117,12 +118,12 @@ def on_probation(
         reverted = _reverted(replace(rules, freeze_s=rest_s), state, view, probation, alarm)
         return (*reverted, replace(outcome, good=False))
     if verdict is Judgement.BAD and gain is not None:
-        state = replace(state, good_moves=0)  # longer strides are earned anew
+        state = replace(state, kept_moves=0)  # longer strides are earned anew
         return (*_reverted(rules, state, view, probation, f"realised gain {_words(gain)}"), outcome)
     if verdict is Judgement.WAIT:
         words = f"{probation.move.decision_id} is being judged for {view.now_s - probation.since_s:.0f} s"
         return state, held(state, view.now_s, HoldCode.PROBATION, words), None
-    return replace(state, probation=None, good_moves=state.good_moves + (good is True)), None, outcome
+    return replace(state, probation=None, kept_moves=state.kept_moves + (good is True)), None, outcome
 
 
 def noted(state: State, receipt: Receipt) -> State:
@@ -178,7 +179,7 @@ def _ended(rules: Rules, state: State, seen: Observation, move: Move) -> Conduct
 
 
 def _probation(move: Move, task: Undertaking, now_s: float) -> Probation:
-    return Probation(move, task.knobs, now_s, task.predicted, task.work, task.health)
+    return Probation(move, task.knobs, now_s, task.predicted, task.work, task.health, task.restarts)
 
 
 def _reverted(rules: Rules, state: State, view: View, probation: Probation, why: str) -> Conducted:

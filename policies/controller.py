@@ -27,8 +27,8 @@ from policies.gate import Question, confirm
 from policies.guardrails.case import Case, cost_s
 from policies.guardrails.chain import guarded
 from policies.looks import stood_s
-from policies.noticing import noticed
-from policies.readings import ROWS_MIN, blank_reason, settling_s
+from policies.noticing import FORECAST_STEPS, noticed
+from policies.readings import ROWS_MIN, blank_reason, level, rate_series, settling_s
 from policies.rules import Rules
 from policies.sanity import aged, sane, unsettable
 from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
@@ -196,7 +196,7 @@ def _case(rules: Rules, state: State, view: View, answer: Proposal, blanked: str
         recent=state.recent,
         freezes=state.freezes,
         pauses=state.pauses,
-        good_moves=state.good_moves,
+        kept_moves=state.kept_moves,
         alarm=state.alarm,
         blanked=blanked,
     )
@@ -278,9 +278,12 @@ def _locked(rules: Rules, state: State, view: View, knobs: tuple[str, ...]) -> s
 def _shadowed(rules: Rules, state: State, view: View, decision: Decision) -> State:
     """A move that was not made, knob by knob, to be looked at again after one settling time."""
     changes, card = decision.changes or Setpoints(), state.scorecard
+    rate = level(rate_series(view.snapshot, state.moved_s)[-FORECAST_STEPS:])
     for knob in knobs_of(changes):
         due_s = view.now_s + settling_s(view.snapshot, view.in_force, actuation_s(rules, state, knob))
-        card = shadowed(card, Shadow(decision.decision_id, knob, direction(view.in_force, changes, knob), due_s))
+        way = direction(view.in_force, changes, knob)
+        known = (view.now_s, decision.gain_frac, None if rate is None else rate.mean)
+        card = shadowed(card, Shadow(decision.decision_id, knob, way, due_s, *known))
     return replace(state, scorecard=card)
 
 
@@ -295,5 +298,5 @@ def _settled_shadows(state: State, view: View, now_wanted: Setpoints) -> State:
             shadow.knob in knobs_of(now_wanted)
             and direction(view.in_force, now_wanted, shadow.knob) is shadow.direction
         )
-        card = settled_shadow(card, shadow, same and card.held[-1])
+        card = settled_shadow(card, shadow, same and card.held[-1], view.snapshot)
     return replace(state, scorecard=card)

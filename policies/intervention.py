@@ -38,8 +38,11 @@ def effect_of(before: Sequence[float], after: Sequence[float], unseen_steps: flo
         return None
     n = len(before) + len(after)
     tried = [(_fitted(before, after, unseen_steps, ratio), WALKS if ratio else 0.0) for ratio in (0.0, *RATIOS)]
-    # A slope may be any: half of ln n against it (Schwarz 1978), beside the evidence.
-    tried.append((_fitted(before, after, unseen_steps, 0.0, trending=True), EVIDENCE + log(n) / 2.0))
+    # A slope may be any: half of ln n against it (Schwarz 1978), beside the evidence. It can only excuse a move: what
+    # rises after one (a queue that fills) would, drawn out to before it, make a loss of any gain.
+    trend = _fitted(before, after, unseen_steps, 0.0, trending=True)
+    if trend[1].change > tried[0][0][1].change:
+        tried.append((trend, EVIDENCE + log(n) / 2.0))
     scores = [likely - against for (likely, _), against in tried]
     odds = [exp(score - max(scores)) for score in scores]
     found = [(o / sum(odds), effect) for o, ((_, effect), _) in zip(odds, tried, strict=True)]

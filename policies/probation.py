@@ -17,8 +17,10 @@ Judged at every step from STEPS_MIN on, by the odds of the promised gain g again
 
 - bad: odds under 1 : CLEAR, and the 80 % interval below 0. Of moves that keep their promise this takes back one in
   CLEAR at most, however often it looks. It is taken back, and its knob is frozen; the way back is not judged;
-- good: at even odds or better, at once: what looks right must not hold up what comes next;
+- good: at even odds or better, at once: what looks right must not hold up what comes next. So is what no step to come
+  could make clear, as the doubt of what drifted meanwhile would leave it open alone;
 - between both it is watched on, to STEPS_MOST. Then it stays, and nothing was proved.
+After a restart the first ROWS_MIN steps fill the pipeline, and do not count.
 # g 10 %, d -12 %: sigma 7 % after 5 steps: ln odds -4.7 and -12 + 9 < 0 -> bad | sigma 12 %: -1.6 -> watched on
 # before 2.0 rollouts/s of 8k tokens, after 1.8 of 10k -> tokens/s +12.5 %, doubt 5.6 %: good, though the rate fell
 """
@@ -64,7 +66,7 @@ PATIENCE = 4.0
 class Judgement(StrEnum):
     WAIT = "wait"
     GOOD = "good"
-    """The promise is likelier than a loss of its size."""
+    """The promise is likelier than a loss of its size, or no loss can be shown."""
     BAD = "bad"
     UNSURE = "unsure"
     """Too few steps came in time, or all that were waited for look like a loss that is not certain: neither."""
@@ -82,19 +84,23 @@ class Probation:
     work: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """The work done before the move, step by step."""
     health: Mapping[str, Level] = field(default_factory=dict)
+    restarted: bool = False
+    """The move was a restart: the first steps after it fill the pipeline, as a job's first steps do."""
 
 
 def work_before(snapshot: Snapshot, since_s: float | None, until_s: float) -> dict[str, tuple[float, ...]]:
     """What a move will be held against: since the last jump, before which the job was another one.
 
-    The first steps of a job fill its pipeline and deliver less than it can: they count only where there are no others.
+    The first steps of a job, or after a move, fill its pipeline and deliver less than it can: they count only where
+    there are no others.
     """
-    filled = replace(snapshot, rows=tuple(r for r in snapshot.rows if r.step is None or r.step > ROWS_MIN))
+    rows = [r for r in snapshot.rows if since_s is None or (r.time_s is not None and r.time_s > since_s)]
+    filled = rows[ROWS_MIN:] if since_s is not None else [r for r in rows if r.step is None or r.step > ROWS_MIN]
     found = {}
-    for seen in (snapshot, filled):
-        for name, values in work_series(seen, since_s, until_s).items():
+    for least, seen in ((ROWS_MIN, rows), (FILLED_MIN, filled)):
+        for name, values in work_series(replace(snapshot, rows=tuple(seen)), since_s, until_s).items():
             known = [value for value in values if value > TINY]
-            if len(known) >= (ROWS_MIN if seen is snapshot else FILLED_MIN):
+            if len(known) >= least:
                 found[name] = tuple(known[since_jump([log(value) for value in known]) :])
     return found
 
@@ -104,13 +110,13 @@ def realised_gain(before: Series, after: Series, unseen_steps: float = 0.0) -> I
     found = _realised(before, after, unseen_steps)
     if found is None:
         return None
-    change, error = found
+    change, error, _ = found
     half = CENTRAL_80 * error  # of the logarithm: nothing loses more than all that it had
     return Interval(exp(change - half) - 1.0, exp(change) - 1.0, exp(change + half) - 1.0)
 
 
-def _realised(before: Series, after: Series, unseen_steps: float) -> tuple[float, float] | None:
-    """(ln(1 + gain), its error)."""
+def _realised(before: Series, after: Series, unseen_steps: float) -> tuple[float, float, float] | None:
+    """(ln(1 + gain), its error, the part of it that more steps do not lessen)."""
     unit = next((u for u in ("tokens", "rollouts") if before.get(u) and after.get(u)), None)
     if unit is None:
         return None
@@ -124,19 +130,20 @@ def _realised(before: Series, after: Series, unseen_steps: float) -> tuple[float
     # By how much less was kept of what was made: the middle of both readings, power 1/2, with DOUBTS either way.
     # kept 62 % before, 25 % after -> tokens trained count 1.57 times, for the doubt 1 to 2.5 times
     owed = -_shift(before, after, "usable") / 2.0
-    return effect.change + owed, sqrt(effect.variance + doubt**2)
+    return effect.change + owed, sqrt(effect.variance + doubt**2), doubt
 
 
 def judged(probation: Probation, snapshot: Snapshot, now_s: float) -> tuple[Judgement, Interval | None]:
     """(verdict, realised gain) of a move after its settling."""
-    after = work_series(snapshot, probation.since_s)
+    filling = ROWS_MIN if probation.restarted else 0
+    after = {name: values[filling:] for name, values in work_series(snapshot, probation.since_s).items()}
     steps = max((len(values) for values in after.values()), default=0)
     if steps < STEPS_MIN:
         over = now_s - probation.since_s > PATIENCE * max(probation.move.settle_s, probation.move.leg_limit_s)
         # Before a first step nobody knows how long one takes: what was begun on the file's word waits for it.
         over = over and bool(snapshot.rows)
         return (Judgement.UNSURE if over else Judgement.WAIT), None
-    step_s = max(TINY, (now_s - probation.since_s) / steps)
+    step_s = max(TINY, (now_s - probation.since_s) / (filling + steps))
     unseen_steps = max(0.0, probation.since_s - probation.move.begun_s) / step_s
     found = _realised(probation.work, after, unseen_steps)
     if found is None:
@@ -144,11 +151,12 @@ def judged(probation: Probation, snapshot: Snapshot, now_s: float) -> tuple[Judg
     return _verdict(*found, _promised(probation), steps), realised_gain(probation.work, after, unseen_steps)
 
 
-def _verdict(change: float, error: float, promised: float, steps: int) -> Judgement:
+def _verdict(change: float, error: float, doubt: float, promised: float, steps: int) -> Judgement:
     log_odds = 2.0 * promised * change / error**2
     if log_odds <= -log(CLEAR) and change + CENTRAL_80 * error < 0.0:
         return Judgement.BAD
-    if log_odds >= 0.0:
+    in_vain = 2.0 * promised * change > -log(CLEAR) * doubt**2
+    if log_odds >= 0.0 or in_vain:
         return Judgement.GOOD
     return Judgement.UNSURE if steps >= STEPS_MOST else Judgement.WAIT
 

@@ -15,10 +15,12 @@ Every no-move forecast ("the rate in one settling time, if nothing is done") is 
 
 A **shadow** is a move that was not made (observe, advise). It was good when one settling time later, on rates measured
 since, the same move is still wanted, and the forecast for *no* move held. Enough good shadows of a knob unlock `auto`.
+What it promised, on which rate, and the rate that came without it are kept beside the verdict.
 """
 
 from dataclasses import dataclass, replace
 from math import ceil, log
+from statistics import fmean
 
 from policies.base import Direction, Interval
 from policies.readings import level, rate_series
@@ -62,6 +64,27 @@ class Shadow:
     knob: str
     direction: Direction
     due_s: float
+    made_s: float | None = None
+    promised: Interval | None = None
+    """Its predicted gain."""
+    rate_then: float | None = None
+    """Useful rollouts per second that the gain was promised on."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastShadow:
+    """A shadow that came due."""
+
+    shadow: Shadow
+    good: bool
+    rate_since: float | None
+    """What was made without the move, from then until it was due; None: no step ended."""
+
+    @property
+    def promised_rate(self) -> float | None:
+        """What would have been made with it, by its promise: on the rate that came, drift and all."""
+        promised = self.shadow.promised
+        return None if promised is None or self.rate_since is None else self.rate_since * (1.0 + promised.mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +99,8 @@ class Scorecard:
     shadows: tuple[Shadow, ...] = ()
     good: tuple[tuple[str, bool], ...] = ()
     """(knob, whether its shadow was good), newest last."""
+    past: tuple[PastShadow, ...] = ()
+    """The same shadows with their rates."""
 
 
 def forecasted(card: Scorecard, forecast: Forecast) -> Scorecard:
@@ -165,9 +190,15 @@ def shadowed(card: Scorecard, shadow: Shadow) -> Scorecard:
     return replace(card, shadows=(*card.shadows, shadow))
 
 
-def settled_shadow(card: Scorecard, shadow: Shadow, good: bool) -> Scorecard:
-    left = tuple(s for s in card.shadows if s != shadow)
-    return replace(card, shadows=left, good=(*card.good, (shadow.knob, good))[-SHADOW_MEMORY:])
+def settled_shadow(card: Scorecard, shadow: Shadow, good: bool, snapshot: Snapshot) -> Scorecard:
+    came = rate_series(snapshot, shadow.made_s, shadow.due_s)
+    past = PastShadow(shadow, good, fmean(came) if came else None)
+    return replace(
+        card,
+        shadows=tuple(s for s in card.shadows if s != shadow),
+        good=(*card.good, (shadow.knob, good))[-SHADOW_MEMORY:],
+        past=(*card.past, past)[-SHADOW_MEMORY:],
+    )
 
 
 def unlocked(card: Scorecard, knob: str) -> bool:

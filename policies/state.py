@@ -51,6 +51,7 @@ class Undertaking:
     predicted: Interval | None = None
     work: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     health: Mapping[str, Level] = field(default_factory=dict)
+    restarts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ class State:
     """Generator GPUs that were gone at the last look."""
     in_force_s: float | None = None
     """Since when the setting in force is."""
-    good_moves: int = 0
-    """Since the last bad one."""
+    kept_moves: int = 0
+    """Moves that probation let stand, no loss being likelier or to be shown, since the last bad one."""
     alarm: str = ""
     """A shift of the model's learning after a move, until learning is back, or stands where it is, or `resume`."""
     alarmed_at: Mapping[str, Level] = field(default_factory=dict)

@@ -96,7 +96,7 @@ def one_step(case: Case) -> Ruling:
     if SPLIT not in case.knobs or now is None or then is None or total is None or case.view.begins:
         return OK
     how = case.view.capability(SPLIT)
-    if now == then or case.good_moves >= case.limits.trusted_moves or (how and how.change is Change.RESTART):
+    if now == then or case.kept_moves >= case.limits.trusted_moves or (how and how.change is Change.RESTART):
         return OK
     passed = way(_sizes(case.view), now, then)
     gain = case.gain_frac.mean if case.gain_frac is not None else 0.0

@@ -29,7 +29,7 @@ class Limits:
     payback_ratio: float = 2.0
     """A gain must be worth this many times its cost within the horizon."""
     trusted_moves: int = 1
-    """Good moves after which a split may go further than one lattice step."""
+    """Moves that probation let stand, after which a split may go further than one lattice step."""
     reversal_settles: float = 3.0
     """No knob turns back within so many settling times, except by probation."""
     reversals_max: int = 1
@@ -109,7 +109,7 @@ class Case:
     recent: tuple[PastMove, ...] = ()
     freezes: tuple[Freeze, ...] = ()
     pauses: tuple[Pause, ...] = ()
-    good_moves: int = 0
+    kept_moves: int = 0
     alarm: str = ""
     """Why the model's learning is in doubt since the last move."""
     blanked: str = ""

@@ -65,9 +65,9 @@ def bad_move_on_probation(*, syncing: bool = False, **since: Any) -> tuple[OddSi
 
 
 def test_longer_strides_are_earned_anew_after_a_bad_move() -> None:
-    plant, _, state = bad_move_on_probation(good_moves=3)
+    plant, _, state = bad_move_on_probation(kept_moves=3)
     assert plant.setpoints == START
-    assert state.good_moves == 0
+    assert state.kept_moves == 0
 
 
 def test_a_bad_move_is_not_taken_back_inside_a_weight_sync() -> None:

@@ -72,7 +72,7 @@ def test_a_split_that_turns_at_the_end_of_long_steps_arrives(plant: type[FluidPl
     state, kept = driven(job, 5, AT_THE_BOUNDARY)
     assert job.setpoints.gpus_trainer == 56
     assert gpus(job.setpoints) == 256
-    assert state.good_moves == 1
+    assert state.kept_moves == 1
     assert len(kept.moves) == 1
     assert max(job.totals) == 256
 

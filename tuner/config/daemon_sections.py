@@ -89,7 +89,7 @@ class GuardrailsSection(Section):
     payback_ratio: Ratio | None = Field(default=None, examples=[2.0])
     """A gain must be worth this many times its cost within the horizon; 2 where absent."""
     trusted_moves: Times | None = Field(default=None, examples=[1])
-    """Good moves after which a split may go further than one lattice step; 1 where absent."""
+    """Moves that probation let stand, after which a split may go further than one lattice step; 1 where absent."""
     reversals_max: Times | None = Field(default=None, examples=[1])
     """Changes of direction of one knob that are no oscillation yet; 1 where absent."""
     memory_settles: Annotated[FiniteFloat, BeforeValidator(not_bool), Field(ge=3)] | None = Field(

@@ -21,7 +21,7 @@ from simulators.scenario import Scenario, job_at
 
 BATCHES, WARM_UP_BATCHES = 40, 12
 """Of one run: a pair differs by the settings and by what is left of chance."""
-PAIRS_MIN, PAIRS_MAX = 3, 10
+PAIRS_MIN, PAIRS_MAX = 3, 40
 SMALL = 1.0 / 8.0
 """Of the promised width: such a standard error puts one interval of a hundred wrongly in or out (80 % intervals have
 nearly all their mass within three half-widths, and a tenth of it within an eighth of an end)."""
@@ -38,12 +38,13 @@ class Turned:
 
 
 def true_gain(scenario: Scenario, turned: Turned, predicted: Interval) -> tuple[float, float] | None:
-    """(gain in useful rollouts per second, standard error of that); None where one of both cannot run."""
+    """(gain in useful rollouts per second, standard error of that); a setting that cannot run loses all. None where
+    the job stood still before."""
     jobs = [job_at(scenario, turned.step, turned.at_s, setting) for setting in (turned.origin, turned.goal)]
     gains: list[float] = []
     while len(gains) < PAIRS_MAX:
         before, after = (_useful_per_s(job, len(gains), scale_of(jobs[0])) for job in jobs)
-        if not before > 0.0 or not after > 0.0:
+        if not before > 0.0:
             return None
         gains.append(after / before - 1.0)
         if len(gains) >= PAIRS_MIN and _error(gains) <= SMALL * (predicted.high - predicted.low):

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from policies.control import ControlMode, HoldCode
-from policies.scorecard import coverage, unlocked
+from policies.scorecard import PastShadow, coverage, unlocked
 from policies.settings import ACTED, values
 from policies.state import State
 from simulators.plant import Setpoints
@@ -249,8 +249,22 @@ def _shadows(state: State) -> tuple[str, ...]:
         settled = [good for name, good in state.scorecard.good if name == knob]
         if settled:
             may = "auto may turn it" if unlocked(state.scorecard, knob) else "auto may not turn it yet"
-            told.append(f"{NAMES.get(knob, knob)}: {sum(settled)} of {len(settled)} shadow moves were good, {may}")
+            last = next((past for past in reversed(state.scorecard.past) if past.shadow.knob == knob), None)
+            rates = "" if last is None else _rates(last)
+            told.append(
+                f"{NAMES.get(knob, knob)}: {sum(settled)} of {len(settled)} shadow moves were good, {may}{rates}"
+            )
     return tuple(told)
+
+
+def _rates(past: PastShadow) -> str:
+    """What the last one promised, and what came without it."""
+    then, since, with_it = past.shadow.rate_then, past.rate_since, past.promised_rate
+    if then is None or since is None or with_it is None:
+        return ""
+    promised = past.shadow.promised
+    gain = "" if promised is None else f" ({promised.mean:+.1%})"
+    return f"; the last: {then:.3g}/s then, {since:.3g}/s since without it, {with_it:.3g}/s promised with it{gain}"
 
 
 def _pause(knob: str | None, author: str) -> str:

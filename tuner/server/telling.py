@@ -7,7 +7,7 @@ from typing import Any
 from policies.control import Decision
 from policies.guardrails.case import Freeze, Pause
 from policies.moves import Move
-from policies.scorecard import bias, conformal_scale, coverage, demoted, unlocked
+from policies.scorecard import PastShadow, bias, conformal_scale, coverage, demoted, unlocked
 from policies.settings import ACTED, values
 from policies.state import State
 from simulators.plant import Setpoints
@@ -126,9 +126,26 @@ def predictions(board: Board) -> Answer:
                 "good": sum(good for name, good in card.good if name == knob),
                 "settled": sum(name == knob for name, _ in card.good),
                 "unlocked": unlocked(card, knob),
+                "last": [_past(past) for past in card.past if past.shadow.knob == knob],
             }
             for knob in ACTED
         },
+    }
+
+
+def _past(past: PastShadow) -> Answer:
+    """A move that was not made: what it promised, on which rate, and what came without it."""
+    shadow = past.shadow
+    return {
+        "decision": shadow.decision_id,
+        "direction": shadow.direction,
+        "made": None if shadow.made_s is None else when(shadow.made_s),
+        "due": when(shadow.due_s),
+        "promised_gain_frac": None if shadow.promised is None else asdict(shadow.promised),
+        "rate_then_per_s": shadow.rate_then,
+        "rate_since_per_s": past.rate_since,
+        "promised_rate_per_s": past.promised_rate,
+        "good": past.good,
     }
 
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.beliefs import (
-    RELEASE_AFTER,
     VARIANCE_CAP,
     VARIANCE_FLOOR,
     Belief,
@@ -77,8 +76,10 @@ def test_one_outlier_moves_nothing() -> None:
 
 def test_three_refusals_of_one_sign_are_news() -> None:
     calm = after([Reading(4.0, 0.001)] * 10)
-    moved = after([Reading(8.0, 0.001)] * RELEASE_AFTER, calm)
-    assert moved.rate == pytest.approx(8.0, rel=0.02)
+    two = after([Reading(8.0, 0.001)] * 2, calm)
+    assert two.rate == pytest.approx(4.0, rel=0.02)
+    three = after([Reading(8.0, 0.001)] * 3, calm)
+    assert three.rate == pytest.approx(8.0, rel=0.02)
 
 
 def test_outliers_of_changing_sign_are_never_news() -> None:

@@ -122,7 +122,7 @@ HELD: dict[str, tuple[Callable[[], Case], HoldCode]] = {
         HoldCode.BOUND,
     ),
     "the donor would be the slower side": (
-        lambda: case(changes=with_trainer(START, TOPOLOGY, 16), good_moves=9),
+        lambda: case(changes=with_trainer(START, TOPOLOGY, 16), kept_moves=9),
         HoldCode.DONOR,
     ),
     "a gain inside its doubt": (lambda: case(gain_frac=Interval(-0.01, 0.05, 0.11)), HoldCode.DEADBAND),
@@ -194,8 +194,8 @@ def test_a_silent_trainer_does_not_say_that_the_job_begins(there: Inventory) -> 
     assert narrowed.changes.gpus_trainer == 56
 
 
-def test_after_good_moves_the_way_is_not_narrowed() -> None:
-    free, _, _ = guarded(case(changes=with_trainer(START, TOPOLOGY, 48), good_moves=3))
+def test_after_moves_that_stood_the_way_is_not_narrowed() -> None:
+    free, _, _ = guarded(case(changes=with_trainer(START, TOPOLOGY, 48), kept_moves=3))
     assert free.changes.gpus_trainer == 48
 
 
@@ -303,7 +303,7 @@ def test_a_gain_pays_for_its_cost_so_often_and_a_step_wins_its_share_of_it(ratio
 
 def test_the_first_step_of_a_long_way_has_to_pay_by_its_own_share() -> None:
     """A third of the way to 40 wins a third of 6 %: what pays for the whole does not pay for that."""
-    long = {"changes": with_trainer(START, TOPOLOGY, 40), "good_moves": 0}
+    long = {"changes": with_trainer(START, TOPOLOGY, 40), "kept_moves": 0}
     first = case(changes=TO_GENERATOR)
     horizon_s = 4.0 * cost_s(first.view, TO_GENERATOR) / GAIN.mean
     assert guarded(case(horizon_s=horizon_s))[1].code is None

@@ -153,6 +153,51 @@ def test_a_shadow_is_no_good_one_before_a_forecast_was_compared() -> None:
     assert job.state.scorecard.shadows == due
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_a_shadow_whose_forecast_missed_is_no_good_one_though_the_same_is_wanted(held: bool) -> None:
+    """What was wanted on a rate that did not come is not proved by being wanted still."""
+    job = Job(ControlMode.ADVISE)
+    job.until(Action.ADVISE)
+    (shadow,) = job.state.scorecard.shadows
+    job.state = replace(job.state, scorecard=Scorecard(shadows=(replace(shadow, due_s=job.now_s),), held=(held,)))
+    assert job.tick().action is Action.ADVISE, "the same is wanted"
+    assert job.state.scorecard.good == ((SPLIT, held),)
+
+
+def test_a_shadow_is_kept_with_its_predicted_and_realised_rates() -> None:
+    job = Job(ControlMode.ADVISE)
+    advice = job.until(Action.ADVISE)
+    while not job.state.scorecard.past:
+        job.tick()
+    past = job.state.scorecard.past[0]
+    assert past.shadow.promised == advice.gain_frac
+    assert past.shadow.rate_then == pytest.approx(4.0, rel=0.05)
+    assert past.rate_since == pytest.approx(4.0, rel=0.05)
+
+
+def test_forecasts_of_no_move_are_void_once_a_move_begins() -> None:
+    """What they spoke of will never come: compared with the new setting's rate they would cost the right to act."""
+    job = Job(ControlMode.ADVISE)
+    job.until(Action.ADVISE)
+    assert job.state.scorecard.open
+    job.state = replace(job.state, mode=ControlMode.AUTO)
+    job.until(Action.APPLY)
+    assert job.state.scorecard.open == ()
+
+
+def test_nothing_is_learned_from_steps_within_a_move() -> None:
+    """They belong to neither setting: a side that drains would be believed slow."""
+    job = Job(ControlMode.AUTO)
+    job.until(Action.APPLY)
+    known, steps = job.state.beliefs.rates, job.state.beliefs.used_step or 0
+    for _ in range(200):
+        job.tick()
+        if job.state.move is None:
+            break
+        assert job.state.beliefs.rates == known
+    assert (job.state.beliefs.used_step or 0) > steps, "steps ended within the move, and are counted as used"
+
+
 def test_a_move_of_two_knobs_needs_both_to_have_earned_it() -> None:
     """A knob with good shadows does not take along one that has none; each is remembered by itself."""
     job = Job(ControlMode.AUTO, policy=Static(gpus_trainer=56, oversampling_ratio=1.2), earn_auto=True, bounds=ANY_BIAS)

@@ -110,6 +110,12 @@ def test_too_few_steps_wait_and_at_last_end() -> None:
     assert verdict(before, steps_of(1.0, steps=3), AFTER_S + 9000.0) is Judgement.UNSURE
 
 
+def test_four_steps_are_too_few_and_five_are_judged() -> None:
+    before = steps_of(2.0, since_s=BEFORE_S)
+    assert verdict(before, steps_of(1.0, steps=4), AFTER_S + 400.0) is Judgement.WAIT
+    assert verdict(before, steps_of(1.0, steps=5), AFTER_S + 500.0) is Judgement.BAD
+
+
 def test_steps_from_before_do_not_count() -> None:
     before = steps_of(2.0, since_s=BEFORE_S)
     assert verdict(before, steps_of(1.0, since_s=BEFORE_S)) is Judgement.WAIT
@@ -183,6 +189,42 @@ def test_it_is_the_same_to_the_last_bit_in_every_process() -> None:
     assert len(told) == 1
 
 
+FILLING = (0.3, 0.7, 0.8, 0.9)
+"""What the first steps of an empty pipeline deliver, of what it can."""
+
+
+def filling(rate: float, seed: int) -> Snapshot:
+    """Steps after a restart."""
+    whole = steps_of(rate, 8000.0, steps=12, seed=seed, noise=0.05)
+    slower = [
+        replace(r, values={**r.values, "step_s": r.values["step_s"] / f})
+        for r, f in zip(whole.rows[:4], FILLING, strict=True)
+    ]
+    return Snapshot({}, (*slower, *whole.rows[len(FILLING) :]))
+
+
+def test_a_pipeline_that_fills_after_a_restart_is_no_loss() -> None:
+    before = steps_of(2.0, 8000.0, BEFORE_S, 16, noise=0.05)
+    for seed in range(10):
+        restarted = replace(on_probation(before, 0.1), restarted=True)
+        said = [judged(restarted, Snapshot({}, filling(2.2, seed).rows[:n]), AFTER_S + 100.0 * n)[0] for n in range(13)]
+        assert said[8] is Judgement.WAIT
+        assert said[9] is Judgement.GOOD
+
+
+def test_what_rises_after_a_move_is_not_drawn_out_to_before_it() -> None:
+    """A trend may excuse a move, never accuse one: a queue that fills would make a loss of any gain."""
+    before = steps_of(2.0, 8000.0, BEFORE_S, 16, noise=0.05)
+    assert verdict(before, filling(2.4, 0), AFTER_S + 1300.0, promised=0.1) is not Judgement.BAD
+
+
+def test_the_first_steps_after_a_move_are_no_yardstick_for_the_next() -> None:
+    gone = filling(2.0, 1)
+    told = work_before(gone, AFTER_S, AFTER_S + 5000.0)["tokens"]
+    assert len(told) == 8
+    assert fmean(told) == pytest.approx(2.0 * 8000.0, rel=0.05)
+
+
 def losing(frac: float, seed: int, promised: float = 0.1) -> tuple[Judgement, int]:
     """A move that loses so much of a job whose steps scatter by 15 %, as those of real jobs do."""
     before = steps_of(2.0, 8000.0, BEFORE_S, 16, noise=0.15, seed=seed)
@@ -196,8 +238,10 @@ def test_a_loss_of_more_than_a_tenth_is_found_within_twenty_steps() -> None:
     assert fmean(n for _, n in found) <= 10.0
 
 
-def test_what_keeps_its_promise_is_taken_back_once_in_nine_at_most_however_often_it_is_looked_at() -> None:
-    assert sum(losing(-0.05, seed, 0.05)[0] is Judgement.BAD for seed in range(100)) <= 100 / 9.0
+@pytest.mark.parametrize("promised", [0.02, 0.05])
+def test_what_keeps_its_promise_is_hardly_ever_taken_back_however_often_it_is_looked_at(promised: float) -> None:
+    """By the interval at each look alone it would be 8 of a hundred that gain 2 %, as promised."""
+    assert sum(losing(-promised, seed, promised)[0] is Judgement.BAD for seed in range(100)) <= 3
 
 
 def test_what_looks_right_is_not_held_up() -> None:
@@ -227,3 +271,10 @@ def test_a_job_that_gets_slower_by_itself_is_seldom_blamed_on_the_move(pace: flo
         after = Snapshot({}, tuple(row for row in rows if (row.time_s or 0.0) > AFTER_S))
         bad += at_last(before, after, 0.1)[0] is Judgement.BAD
     assert bad <= 40 * 0.3
+
+
+def test_what_no_more_steps_could_make_clear_is_not_waited_for() -> None:
+    """Rollouts are half as long again: what a token costs is in doubt by more than what is missing."""
+    before = steps_of(2.0, 8000.0, BEFORE_S, 16)
+    drifted = steps_of(2.0 * 0.97 / 1.5, 12_000.0, steps=30)
+    assert at_last(before, drifted, 0.05) == (Judgement.GOOD, STEPS_MIN)

@@ -117,15 +117,33 @@ def test_the_interval_score_prefers_the_honest_width() -> None:
     assert mean_score(0.1) < min(mean_score(0.03), mean_score(0.3))
 
 
+@pytest.mark.parametrize(("n", "kth"), [(8, None), (9, 8), (19, 16), (50, 41)])
+def test_the_worked_table_of_the_conformal_scale(n: int, kth: int | None) -> None:
+    """The ceil(0.8 (n + 1))-th smallest error: a share of 0.8 of n would hold too little."""
+    errors = tuple((-1.0) ** i * 0.07 * i for i in range(1, n + 1))
+    assert conformal_scale(Scorecard(errors=errors)) == pytest.approx(1.0 if kth is None else max(0.5, 0.07 * kth))
+
+
+def test_a_shadow_is_kept_with_its_promise_and_the_rate_that_came() -> None:
+    promised = Interval(0.05, 0.1, 0.15)
+    shadow = Shadow("d1", "gpus_trainer", Direction.DOWN, 900.0, 0.0, promised, 2.0)
+    card = settled_shadow(shadowed(Scorecard(), shadow), shadow, True, steps_of(1.9, 0.0))
+    (past,) = card.past
+    assert (past.shadow, past.good) == (shadow, True)
+    assert past.rate_since == pytest.approx(1.9)
+    assert past.promised_rate == pytest.approx(1.9 * 1.1)
+    assert settled_shadow(card, shadow, True, Snapshot({})).past[-1].rate_since is None
+
+
 def test_five_good_shadows_unlock_a_knob_and_bad_ones_lock_it() -> None:
     card = Scorecard()
     for i in range(5):
         assert not unlocked(card, "gpus_trainer")
         shadow = Shadow(f"d{i}", "gpus_trainer", Direction.DOWN, 100.0 * i)
-        card = settled_shadow(shadowed(card, shadow), shadow, good=True)
+        card = settled_shadow(shadowed(card, shadow), shadow, True, Snapshot({}))
     assert unlocked(card, "gpus_trainer")
     assert not unlocked(card, "max_in_flight")
     for i in range(2):
         shadow = Shadow(f"e{i}", "gpus_trainer", Direction.DOWN, 1000.0)
-        card = settled_shadow(shadowed(card, shadow), shadow, good=False)
+        card = settled_shadow(shadowed(card, shadow), shadow, False, Snapshot({}))
     assert not unlocked(card, "gpus_trainer")

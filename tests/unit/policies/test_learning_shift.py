@@ -79,3 +79,10 @@ def test_a_shift_is_over_when_learning_is_back_or_stands(steps: Steps, since: li
     whole = steps(BEFORE + len(since), step_s=60.0, entropy=noisy([1.0] * BEFORE + since, 3))
     why = recovered(baseline(whole, MOVED_S), whole, MOVED_S)
     assert (why is None) if said is None else (why is not None and said in why)
+
+
+@pytest.mark.parametrize(("factor", "shifts"), [(0.85, False), (1.15, False), (0.75, True), (1.25, True)])
+def test_less_than_a_fifth_is_no_reason_to_undo_a_move(steps: Steps, factor: float, shifts: bool) -> None:
+    """However sure it is: there is no noise here at all."""
+    whole = steps(BEFORE + AFTER, step_s=60.0, entropy=[1.0] * BEFORE + [factor] * AFTER)
+    assert (shifted(baseline(whole, MOVED_S), whole, MOVED_S) is not None) is shifts
