@@ -215,10 +215,12 @@ def _simulated(
     """
     if view.simulator is None:
         return worths
-    ranked = sorted(worths, key=lambda p: -worths[p])
-    near = [p for p in ranked[:NEAR_MOST] if worths[p] >= NEAR_FRAC * worths[ranked[0]]]
     found: dict[int, float] = {}
-    for place in dict.fromkeys((start, *ranked[:NEAR_LEAST], *near)):
+    ranked = sorted(worths, key=lambda p: -worths[p])
+    for place in dict.fromkeys((start, *ranked[:NEAR_MOST])):
+        near = worths[place] >= NEAR_FRAC * worths[ranked[0]] or place in (start, *ranked[:NEAR_LEAST])
+        if not near and _best(found) != next(reversed(found)):  # while the last one is the best, one more may be better
+            break
         then = merged(view.in_force, wish(place))
         told = view.simulated(then)
         if told is None or not isfinite(worth := value(view.objective, told, then)):
