@@ -166,8 +166,8 @@ class Predictive:
         return found[0].low > 0.0 and found[0].mean >= self._least(view, found)
 
     def _won(self, view: View, found: tuple[Interval, Option], *, sure: bool = False) -> float:
-        """Gain less cost. Before a first step the least gain, as nothing can be taken back on evidence then; of a restart
-        the likely one all the same, as a second one costs as much as the first."""
+        """Gain less cost. Before a first step the least gain, as nothing can be taken back on evidence then; but of a
+        restart the likely one, as a second one costs as much as the first."""
         gain, option = found
         sure = sure or (view.begins and not _restarts(view, option.changes))
         return (gain.low if sure else gain.mean) - _cost_frac(view, option.changes)
