@@ -39,8 +39,10 @@ WORKING_MIN = 0.1
 """The least share of its time in which an engine decodes."""
 
 
-def fit(job: Job, seen: Observation) -> Fitted | None:
+def fit(job: Job, seen: Observation, workload: Workload | None = None) -> Fitted | None:
     """The stated job brought to what the steps in view show; before the first step, to what the engines show.
+
+    With a workload of another shape it is brought to the same deliveries.
 
     None while neither is seen, and where no speed of either side makes of the structure what the job delivers.
     """
@@ -54,6 +56,7 @@ def fit(job: Job, seen: Observation) -> Fitted | None:
     job = replace(job, stations=_surroundings(job, at_work))
     if len(steps) >= ROWS_MIN:  # what is trained first is what was finished first: short
         job = replace(job, workload=_workload(job, rows if len(rows) >= ROWS_MIN else steps))
+    job = job if workload is None else replace(job, workload=workload)
     job, trainer = _trainer(job, rows)
     job, engine = _engine(job, at_work)
     measured = (engine, trainer)

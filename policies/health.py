@@ -59,14 +59,16 @@ def _standing(series: Sequence[float]) -> Level | None:
     return Level(end * largest, sqrt(seen.noise) * largest, n, seen.walk * largest**2)
 
 
-def shifted(before: Mapping[str, Level], snapshot: Snapshot, since_s: float) -> str | None:
+def shifted(before: Mapping[str, Level], snapshot: Snapshot, since_s: float, filling_steps: int = 0) -> str | None:
     """The first watched signal that is elsewhere since a move, as a sentence; None while all are where they were.
+
+    So many first steps say nothing of lengths: of what a move started anew or besides, the short ones end first.
 
     # entropy 0.50 +- 0.02 over 10 steps, then 0.38 +- 0.02 over 5: 11 standard errors and 24 % -> a shift
     # gradient norm 2.9 to 0.75 over 20 steps, then 0.64 +- 0.05 over 5: it falls all the while -> none
     """
     for name, words in WATCHED.items():
-        after = level(_series(snapshot, name, since_s, None))
+        after = level(_series(snapshot, name, since_s, None)[filling_steps if name in FALLS_ONLY else 0 :])
         if name not in before or after is None:
             continue
         was = before[name]

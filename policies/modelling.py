@@ -74,8 +74,9 @@ class NominalModeller:
         key = seed_key(seed)
         outlook = to_come(seen.snapshot, AHEAD_STEPS, TREND_SHARE)
         own = [_sampled(fitted, outlook, key, i) for i in range(count)]
-        wide = _tail(fitted.job, seen)
-        return (*own, *(Draw(draw.model, wide, "hidden-tail") for draw in own[:OTHERS]))
+        wide = fit(self.job, seen, _tail(fitted.job, seen))
+        hidden = () if wide is None else (_sampled(wide, outlook, key, i) for i in range(OTHERS))
+        return (*own, *(replace(draw, structure="hidden-tail") for draw in hidden))
 
 
 def _sampled(fitted: Fitted, outlook: Outlook, key: int, index: int) -> Draw:

@@ -98,7 +98,7 @@ class SimulatedPlant:
 
     def _scraped(self, now_s: float) -> Snapshot:
         """Before the first step ends the engines are all that shows: what they did since the start."""
-        delta = self._simulation.counters() - self._counted
+        delta = self._simulation.counters_now() - self._counted
         if delta.now_s <= 0.0 or any(
             e.kind is EventKind.METRICS_OUTAGE for e in active(self.scenario.event, self._at())
         ):

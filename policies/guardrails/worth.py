@@ -46,7 +46,8 @@ def cooled(case: Case) -> Ruling:
 
 
 def pays_back(case: Case) -> Ruling:
-    """Gain over the horizon at least twice the cost; a costly move without a predicted gain has nothing to pay with.
+    """Gain over the horizon at least twice the cost, or surely the cost: the doubt is in the interval, and need not be
+    paid for twice. A costly move without a predicted gain has nothing to pay with.
 
     Throughput is concave in the split, so the first of k steps gains at least a k-th of the whole.
     """
@@ -55,12 +56,13 @@ def pays_back(case: Case) -> Ruling:
         return OK
     if case.gain_frac is None:
         return Ruling(f"costs {cost:.0f} s of work and predicts no gain", HoldCode.PAYBACK)
-    won = case.gain_frac.mean * case.step_frac * case.view.horizon_s
-    if won >= case.limits.payback_ratio * cost:
+    share_s = case.step_frac * case.view.horizon_s
+    won = case.gain_frac.mean * share_s
+    if won >= case.limits.payback_ratio * cost or case.gain_frac.low * share_s >= cost:
         return OK
     return Ruling(
         f"wins {won:.0f} s of work over {case.view.horizon_s:.0f} s and costs {cost:.0f} s: under "
-        f"{case.limits.payback_ratio:g} times",
+        f"{case.limits.payback_ratio:g} times, and it is not sure to pay",
         HoldCode.PAYBACK,
     )
 

@@ -119,7 +119,7 @@ class Predictive:
 
     def _judged(self, view: View, best: tuple[Interval, Option], beside: str) -> Proposal | Hold:
         gain, option = best
-        least = self._least(view, option)
+        least = self._least(view, best)
         words = f"{named(option.changes)}: {gain.mean:+.1%} ({gain.low:+.1%}..{gain.high:+.1%}) by the model{beside}"
         if not gain.mean >= least:
             return self._later(view, f"best is {words}, under the {least:.1%} that pay for it")
@@ -163,16 +163,20 @@ class Predictive:
         return self._surely(view, found), view.locked.isdisjoint(knobs_of(option.changes)), self._won(view, found)
 
     def _surely(self, view: View, found: tuple[Interval, Option]) -> bool:
-        gain, option = found
-        return gain.low > 0.0 and gain.mean >= self._least(view, option)
+        return found[0].low > 0.0 and found[0].mean >= self._least(view, found)
 
     def _won(self, view: View, found: tuple[Interval, Option], *, sure: bool = False) -> float:
-        """Gain less cost; the least gain before a first step too, as nothing can be taken back on evidence then."""
+        """Gain less cost. Before a first step the least gain, as nothing can be taken back on evidence then; but of a
+        restart the likely one, as a second one costs as much as the first."""
         gain, option = found
-        return (gain.low if sure or view.begins else gain.mean) - _cost_frac(view, option.changes)
+        sure = sure or (view.begins and not _restarts(view, option.changes))
+        return (gain.low if sure else gain.mean) - _cost_frac(view, option.changes)
 
-    def _least(self, view: View, option: Option) -> float:
-        return max(self.gain_min_frac, self.payback_ratio * _cost_frac(view, option.changes))
+    def _least(self, view: View, found: tuple[Interval, Option]) -> float:
+        """The gain that pays: twice the cost on average, or surely the cost."""
+        gain, option = found
+        cost = _cost_frac(view, option.changes)
+        return max(self.gain_min_frac, cost if gain.low >= cost else self.payback_ratio * cost)
 
     def _gain(self, view: View, option: Option, now: float, drift: Outlook) -> Interval:
         if not option.points:

@@ -23,7 +23,7 @@ from numba import typeof
 from simulators.event_parameters import parameters
 from simulators.event_state import Job
 from simulators.events.arrays import blank, fresh
-from simulators.events.growing import advanced, changed
+from simulators.events.growing import advanced, changed, up_to_now
 from simulators.events.layout import (
     ALWAYS_FAILS,
     CONTEXT_TOO_LONG,
@@ -67,6 +67,7 @@ __all__ = [
     "gauges",
     "is_warm",
     "multi_server",
+    "up_to_now",
     "warm_up",
 ]
 
