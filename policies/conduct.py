@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import isfinite
+from math import ceil, isfinite
 
 from policies.base import Direction, Interval
 from policies.control import Action, Capability, ControlMode, Decision, HoldCode, Outcome, View
@@ -23,7 +23,7 @@ from policies.moves import (
 )
 from policies.patience import leg_limit_s, verify_limit_s
 from policies.probation import Judgement, Probation, judged, work_before
-from policies.readings import ROWS_MIN, settling_s
+from policies.readings import ROWS_MIN, batches_in_flight, settling_s
 from policies.rules import Rules
 from policies.scorecard import void_forecasts
 from policies.settings import ACTED, difference, direction, knobs_of, merged
@@ -105,7 +105,8 @@ def on_probation(
     rules: Rules, state: State, view: View, probation: Probation
 ) -> tuple[State, Decision | None, Outcome | None]:
     """One look at a move that is being judged; no decision when the judgement leaves room for a new proposal."""
-    alarm = shifted(probation.health, view.snapshot, probation.since_s, ROWS_MIN) or ""
+    filling_steps = max(ROWS_MIN, ceil(batches_in_flight(view.snapshot, view.in_force)))
+    alarm = shifted(probation.health, view.snapshot, probation.since_s, filling_steps) or ""
     if alarm:
         state = replace(state, alarm=alarm, alarmed_at=probation.health)
     changing = [k for k in probation.knobs if (c := view.capability(k)) is not None and c.data_changing]

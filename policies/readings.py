@@ -235,10 +235,14 @@ def settling_s(snapshot: Snapshot, in_force: Setpoints, actuation_s: float) -> f
     """
     step = snapshot.get("step_s") or 0.0
     slow = max((snapshot.get(name) or 0.0 for name in LATENCIES), default=0.0)
+    return actuation_s + max(2.0 * slow, batches_in_flight(snapshot, in_force) * step, step)
+
+
+def batches_in_flight(snapshot: Snapshot, in_force: Setpoints) -> float:
+    """Rollouts in flight over a batch: the steps that it takes until all of them are other ones; 1 where not known."""
     in_flight = snapshot.get("inflight_rollouts") or in_force.max_in_flight
     batch = snapshot.get("batch_rollouts") or in_force.batch_rollouts
-    batches = in_flight / batch if in_flight and batch else 1.0
-    return actuation_s + max(2.0 * slow, batches * step, step)
+    return in_flight / batch if in_flight and batch else 1.0
 
 
 def blank_reason(seen: Observation, steps_min: int = ROWS_MIN) -> str:

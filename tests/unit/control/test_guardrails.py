@@ -287,8 +287,8 @@ def test_a_wish_that_the_models_refused_says_when_they_are_asked_again() -> None
 
 
 def payback(share: float, **changes: Any) -> HoldCode | None:
-    """With a horizon in which the whole gain is so many times the cost."""
-    made = case(**changes)
+    """With a horizon in which the whole gain is so many times the cost; it may be none."""
+    made = case(**{"gain_frac": Interval(0.0, GAIN.mean, GAIN.high), **changes})
     horizon_s = share * cost_s(made.view, made.changes) / GAIN.mean
     return CHAIN["pays-back"](replace(made, view=replace(made.view, horizon_s=horizon_s))).code
 
@@ -299,6 +299,13 @@ def test_a_gain_pays_for_its_cost_so_often_and_a_step_wins_its_share_of_it(ratio
     just = ratio / step_frac
     assert payback(1.01 * just, limits=limits, step_frac=step_frac) is None
     assert payback(0.99 * just, limits=limits, step_frac=step_frac) is HoldCode.PAYBACK
+
+
+def test_what_surely_pays_need_not_pay_twice() -> None:
+    surely = Interval(0.8 * GAIN.mean, GAIN.mean, GAIN.high)
+    assert payback(1.26, gain_frac=surely) is None
+    assert payback(1.24, gain_frac=surely) is HoldCode.PAYBACK
+    assert payback(1.26) is HoldCode.PAYBACK
 
 
 def test_the_first_step_of_a_long_way_has_to_pay_by_its_own_share() -> None:
