@@ -86,3 +86,12 @@ def test_less_than_a_fifth_is_no_reason_to_undo_a_move(steps: Steps, factor: flo
     """However sure it is: there is no noise here at all."""
     whole = steps(BEFORE + AFTER, step_s=60.0, entropy=[1.0] * BEFORE + [factor] * AFTER)
     assert (shifted(baseline(whole, MOVED_S), whole, MOVED_S) is not None) is shifts
+
+
+@pytest.mark.parametrize(("low_steps", "shifts"), [(4, False), (10, True)])
+def test_short_answers_that_end_first_are_no_shift(steps: Steps, low_steps: int, shifts: bool) -> None:
+    """What a move starts besides ends by its length: for four steps of a pipeline of four batches the short ones."""
+    levels = [1.0] * BEFORE + [0.7] * low_steps + [1.0] * (10 - low_steps)
+    whole = steps(len(levels), step_s=60.0, resp_len_mean=noisy(levels, 3), entropy=noisy([1.0] * len(levels), 4))
+    assert (shifted(baseline(whole, MOVED_S), whole, MOVED_S, filling_steps=4) is not None) is shifts
+    assert shifted(baseline(whole, MOVED_S), whole, MOVED_S) is not None or low_steps < 5

@@ -1,6 +1,7 @@
 """A modeller's models are those of the job that is seen, and it knows nothing that is not seen."""
 
 from dataclasses import replace
+from statistics import median
 
 import pytest
 
@@ -178,3 +179,16 @@ def test_what_a_plant_does_not_say_of_its_setting_is_as_the_file_states_it() -> 
     assert kept is not None
     known = kept.model.predict(plant.scenario.topology, kept.workload, seen.in_force)
     assert told.model.predict(plant.scenario.topology, told.workload, silent.in_force) == known
+
+
+def test_a_job_with_a_hidden_tail_makes_what_the_job_makes() -> None:
+    """It is another structure of the same job: as it is drawn it would be refuted by what is delivered."""
+    plant, seen = seen_at_the_end("length-x3-in-25-steps")
+    draws = NominalModeller(job_at(plant.scenario, 0, 0.0)).draws(seen, 30, 0)
+
+    def rate(structure: str) -> float:
+        drawn = [d for d in draws if d.structure == structure]
+        said = [d.model.predict(plant.scenario.topology, d.workload, seen.in_force) for d in drawn]
+        return median(prediction.useful_rollouts_per_s for prediction in said)
+
+    assert rate("hidden-tail") == pytest.approx(rate("calibrated"), rel=0.03)

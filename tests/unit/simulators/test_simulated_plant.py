@@ -244,3 +244,19 @@ def test_pools_that_are_not_all_of_the_generator_are_refused_and_nothing_is_turn
         assert receipt.status is Status.REFUSED
         assert plant.observe(0.0).in_force == before
     assert plant.apply(order(Setpoints(gpus_prefill=48, gpus_decode=whole - 48)), 0.0).status is Status.PENDING
+
+
+def test_engines_tell_what_they_did_up_to_now_and_a_look_changes_nothing() -> None:
+    """Within a minute hardly an answer of 12,000 tokens is done: nothing has happened yet, and all engines work."""
+    scenario = load("trainer-slowdown").scenario
+    engine = scenario.stations.engine
+    watched, left_alone = SimulatedPlant(scenario), SimulatedPlant(scenario)
+    for second in (20.0, 40.0, 60.0):
+        row = watched.observe(second).snapshot.engine_rows[-1].values
+        residents = row["running"] / row["engines"]
+        empty_s, one_s = (step_s for _, step_s in engine.step.table)
+        assert row["tpot_s"] > 0.95 * (empty_s + residents * (one_s - empty_s))
+        assert row["tpot_s"] < 1.2 * (empty_s + residents * (one_s - empty_s))
+    for plant in (watched, left_alone):
+        plant.run_step()
+    assert watched.log[0].row == left_alone.log[0].row
