@@ -182,8 +182,8 @@ def test_what_a_plant_does_not_say_of_its_setting_is_as_the_file_states_it() -> 
 
 
 def test_a_job_with_a_hidden_tail_makes_what_the_job_makes() -> None:
-    """It is another structure of the same job: as it is drawn it would be refuted by what is delivered."""
-    plant, seen = seen_at_the_end("length-x3-in-25-steps")
+    """It is another structure of the same job: with the tail alone it makes 1.1 % less, and is refuted by that."""
+    plant, seen = seen_at_the_end("steady-noise-24h")
     draws = NominalModeller(job_at(plant.scenario, 0, 0.0)).draws(seen, 30, 0)
 
     def rate(structure: str) -> float:
@@ -191,4 +191,4 @@ def test_a_job_with_a_hidden_tail_makes_what_the_job_makes() -> None:
         said = [d.model.predict(plant.scenario.topology, d.workload, seen.in_force) for d in drawn]
         return median(prediction.useful_rollouts_per_s for prediction in said)
 
-    assert rate("hidden-tail") == pytest.approx(rate("calibrated"), rel=0.03)
+    assert rate("hidden-tail") == pytest.approx(rate("calibrated"), rel=0.005)
