@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.control import Draw, GateVerdict
-from policies.gate import GateLimits, Question, confirm
+from policies.gate import LOST, GateLimits, Question, _over_structures, confirm
 from policies.objective import Objective
 from policies.settings import with_trainer
 from simulators.model import Prediction, Staleness
@@ -135,3 +135,11 @@ def test_a_gain_lies_inside_its_own_interval(rates: list[tuple[float, float]]) -
     gain = asked([*(Draw(TwoRates(g, t), WORKLOAD) for g, t in rates), *LINEAR]).gain_frac
     assert gain is not None
     assert gain.low <= gain.mean <= gain.high
+
+
+def test_each_structure_counts_alike_in_the_interval_however_many_draws_it_has() -> None:
+    """Thirty at 5 %, three of another kind at 8 %: either may be true. Who lost told no gain."""
+    gain = _over_structures([[0.05] * 30, [0.08] * 3, [LOST] * 10])
+    assert (gain.low, gain.mean, gain.high) == pytest.approx((0.05, 0.065, 0.08))
+    alone = _over_structures([[0.01 * k for k in range(11)]])
+    assert (alone.low, alone.mean, alone.high) == pytest.approx((0.01, 0.05, 0.09), abs=0.003)
