@@ -8,7 +8,7 @@ Then both sides are brought to what the job delivers. What no metric tells stays
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 
 from policies.beliefs import EXPONENT_MEAN, Belief
@@ -39,13 +39,29 @@ WORKING_MIN = 0.1
 """The least share of its time in which an engine decodes."""
 
 
-def fit(job: Job, seen: Observation, workload: Workload | None = None) -> Fitted | None:
-    """The stated job brought to what the steps in view show; before the first step, to what the engines show.
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The stated job with what its steps say of it, before it is brought to what it delivers."""
 
-    With a workload of another shape it is brought to the same deliveries.
+    job: Job
+    engine: Belief | None
+    trainer: Belief | None
+    """How much slower than stated; None where nobody measured it."""
+    rows: Sequence[Row]
+    """Of the setting in force."""
+
+
+def fit(job: Job, seen: Observation) -> Fitted | None:
+    """The stated job brought to what the steps in view show; before the first step, to what the engines show.
 
     None while neither is seen, and where no speed of either side makes of the structure what the job delivers.
     """
+    found = read(job, seen)
+    return None if found is None else brought(found)
+
+
+def read(job: Job, seen: Observation) -> Read | None:
+    """What the steps in view say of workload, surroundings and both sides; None while nothing is seen."""
     steps = kept_rows(seen.snapshot)[-ROWS:]
     rows = of_one_setting(seen.snapshot)[-ROWS:]
     at_work = rows or seen.snapshot.engine_rows[-RECENT:]
@@ -56,16 +72,20 @@ def fit(job: Job, seen: Observation, workload: Workload | None = None) -> Fitted
     job = replace(job, stations=_surroundings(job, at_work))
     if len(steps) >= ROWS_MIN:  # what is trained first is what was finished first: short
         job = replace(job, workload=_workload(job, rows if len(rows) >= ROWS_MIN else steps))
-    job = job if workload is None else replace(job, workload=workload)
     job, trainer = _trainer(job, rows)
     job, engine = _engine(job, at_work)
-    measured = (engine, trainer)
+    return Read(job, engine, trainer, rows)
+
+
+def brought(found: Read) -> Fitted | None:
+    """Brought to what is delivered; None where no speed of either side makes that of the structure."""
+    engine, measured = found.engine, (found.engine, found.trainer)
     for stated in (STATED, MISSTATED):
         engine_error, trainer_error = (stated**2 if side is None else side.variance for side in measured)
         doubt = Doubt(engine_error if engine is None else engine_error + MISFIT**2, trainer_error)
-        found = delivering(Fitted(job, doubt), rows)
-        if found is not None or None not in measured:
-            return found
+        fitted = delivering(Fitted(found.job, doubt), found.rows)
+        if fitted is not None or None not in measured:
+            return fitted
     return None
 
 

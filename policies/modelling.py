@@ -11,7 +11,7 @@ from math import erfc, exp, hypot, isfinite, log, sqrt
 from policies.beliefs import EXPONENT_HIGH, EXPONENT_LOW, EXPONENT_MEAN
 from policies.control import Draw
 from policies.delivered import Fitted
-from policies.fitted import RECENT, fit, with_clipped_mean
+from policies.fitted import RECENT, brought, fit, read, with_clipped_mean
 from policies.following import mean_of
 from policies.outlook import CLEAR, Outlook, to_come
 from policies.readings import kept_rows
@@ -67,14 +67,15 @@ class NominalModeller:
         return replace(_drawn(fitted, (1.0, 1.0), EXPONENT_MEAN), doubt=fitted.doubt.ratio)
 
     def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
-        """`count` equally likely jobs, and some of another structure: the tail hidden."""
-        fitted = fit(self.job, seen)
-        if fitted is None:
+        """`count` equally likely jobs, and some of another structure: the tail hidden, at the same rates."""
+        found = read(self.job, seen)
+        fitted = None if found is None else brought(found)
+        if found is None or fitted is None:
             return ()
         key = seed_key(seed)
         outlook = to_come(seen.snapshot, AHEAD_STEPS, TREND_SHARE)
         own = [_sampled(fitted, outlook, key, i) for i in range(count)]
-        wide = fit(self.job, seen, _tail(fitted.job, seen))
+        wide = brought(replace(found, job=replace(found.job, workload=_tail(found.job, seen))))
         hidden = () if wide is None else (_sampled(wide, outlook, key, i) for i in range(OTHERS))
         return (*own, *(replace(draw, structure="hidden-tail") for draw in hidden))
 
