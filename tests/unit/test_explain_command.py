@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from policies.control import ControlMode
+from policies.control import Action, ControlMode
 from policies.rules import Rules
 from policies.state import State
 from simulators.clock import VirtualClock
 from tests.plants import FluidPlant
 from tests.stories.driving import HOUR, WantsThree, rules
 from tests.stories.test_bad_moves import OddSize, RefusesGrowth
+from tests.stories.test_unfinished_moves import Broken
 from tuner.cli import main
 from tuner.evaluation.controlled import controlled, nothing
 from tuner.evaluation.tasks import NOTHING, Size, Task, sized
@@ -109,3 +110,18 @@ def test_a_tick_that_is_a_leg_is_told_as_its_move(journal: Path, capsys: Capture
     told, root = capsys.readouterr(), names[place].split(".")[0]
     assert told.err == f"d{place + 1} is a tick of the move {root}, which is told\n"
     assert told.out.startswith(f"{root} at ")
+
+
+def test_a_wish_that_was_held_is_told_to_the_tick_that_did_it(journal: Path, capsys: Captured) -> None:
+    with closing(viewed(journal)) as kept:
+        entries = list(kept.entries())
+    done = next(e.decision for e in entries if e.decision.action is Action.APPLY)
+    first = next(e.decision for e in entries if e.decision.proposed == done.proposed)
+    assert first.action is Action.HOLD
+    assert main(["explain", first.decision_id, "--journal", str(journal)]) == 0
+    after = capsys.readouterr().out.partition("\nAfter\n")[2].splitlines()
+    assert after[-1].endswith(f"the same as {done.decision_id.partition('.')[0]}: apply")
+
+
+def test_a_stranded_move_is_told(tmp_path: Path, capsys: Captured) -> None:
+    assert "could be neither finished nor undone" in story_of(Broken(), rules(freeze_s=6 * HOUR), tmp_path, capsys)

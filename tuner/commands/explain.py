@@ -11,9 +11,9 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from policies.alternatives import Alternative, alternatives
+from policies.alternatives import alternatives
 from policies.base import Interval
-from policies.control import Action, Decision, Hold, View
+from policies.control import Action, Decision, Hold, HoldCode, View
 from policies.controller import view_of
 from policies.diagnosis.verdict import diagnose
 from policies.estimators import estimate
@@ -29,6 +29,7 @@ from tuner.errors import ConfigError
 from tuner.hearing import overheard
 from tuner.journal import Entry, viewed
 from tuner.report.decided import moment
+from tuner.report.why_not import why_not
 
 SEEN = (
     ("step_s", "seconds a step", 1.0),
@@ -100,7 +101,7 @@ def told_of(entries: Sequence[Entry], charter: Charter | None, place: int) -> To
         tuple(_guards(decision)),
         "" if decision.verdict is None else decision.verdict.reason,
         tuple(_simulated(entry)),
-        tuple(_after(entries[place:], _root(decision.decision_id))),
+        tuple(_after(entries[place:], _root(decision.decision_id))) or tuple(_wanted_again(entries[place:])),
     )
 
 
@@ -170,20 +171,8 @@ def _considered(view: View, decision: Decision) -> Iterator[str]:
     open_ones, closed = [a for a in found if not a.why_not], [a for a in found if a.why_not]
     for one in (*open_ones[: CONSIDERED_SHOWN - min(len(closed), CLOSED_SHOWN)], *closed[:CLOSED_SHOWN]):
         gain = "" if one.gain_frac is None else f" {one.gain_frac:+.1%}"
-        why = "wanted" if one is wanted else one.why_not or _why_not(one, wanted, decision)
+        why = "wanted" if one is wanted else why_not(view, one, wanted, decision)
         yield f"{named(one.changes)}:{gain}{f' ({why})' if why else ''}"
-
-
-def _why_not(one: Alternative, wanted: Alternative | None, decision: Decision) -> str:
-    """Of what could be done; of a hold it is the hold's own reason, of more gain than what is wanted that law's."""
-    gain, best = one.gain_frac or 0.0, None if wanted is None else wanted.gain_frac
-    if gain <= 0.0:
-        return "no gain"
-    if best is not None and gain < best:
-        return "gains less"
-    if decision.code is not None:
-        return f"held: {decision.code}"
-    return "" if decision.proposed is None else "the law wants another way first; a gain by itself is without its cost"
 
 
 def _law(rules: Rules, view: View) -> str:
@@ -209,7 +198,9 @@ def _after(later: Sequence[Entry], root: str) -> Iterator[str]:
             if outcome.good is not False:
                 return
         ended = decision.reason.startswith(tuple(f"{root} {end}" for end in ENDS))
-        if not (ended or _root(decision.decision_id) == root or decision.reason.startswith(f"{root} is done")):
+        stranded = decision.code is HoldCode.STRANDED and decision.reason.startswith(f"{root} ")
+        done = decision.reason.startswith(f"{root} is done")
+        if not (ended or stranded or done or _root(decision.decision_id) == root):
             continue
         stage = _stage(decision)
         if i > 0 and stage != said:
@@ -221,6 +212,19 @@ def _after(later: Sequence[Entry], root: str) -> Iterator[str]:
             yield f"{at}: refused: {no}"
         if ended:
             return
+
+
+def _wanted_again(later: Sequence[Entry]) -> Iterator[str]:
+    """Of a wish that was held: how often it was held again, and when it was done after all."""
+    first = later[0].decision
+    same = [e for e in later[1:] if first.proposed is not None and e.decision.proposed == first.proposed]
+    done = next((e for e in same if e.decision.action is not Action.HOLD), None)
+    held = [e for e in (same if done is None else same[: same.index(done)]) if e.decision.action is Action.HOLD]
+    if held:
+        last = held[-1]
+        yield f"{moment(last.at_s)}: wanted and held for the last time of {len(held)} more: {last.decision.reason}"
+    if done is not None:
+        yield f"{moment(done.at_s)}: the same as {_root(done.decision.decision_id)}: {done.decision.action}"
 
 
 def _refusal(entry: Entry) -> str:
