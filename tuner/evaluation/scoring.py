@@ -6,6 +6,8 @@ from itertools import pairwise
 from math import sqrt
 from statistics import fmean, median, stdev
 
+from scipy.special import stdtrit
+
 from policies.beliefs import CENTRAL_80
 from simulators.scenario import Scenario
 from simulators.signals import TINY
@@ -20,8 +22,6 @@ SETTLES = 3.0
 """A reversal within so many settling times is one too many."""
 LOOSE_FRAC = 0.03
 """A gap between yardstick and envelope that makes the yardstick loose."""
-T80 = {2: 3.078, 3: 1.886, 4: 1.638, 5: 1.533}
-"""Student's t for an 80 % central interval, by the number of seeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,9 @@ def _row(scenario: Scenario, trios: Sequence[tuple[Run, Run, Run]]) -> Row:
 
 
 def _spread(values: Sequence[float]) -> float | None:
+    """Half the 80 % central interval of a mean over seeds (Student); None of a single one."""
     n = len(values)
-    return None if n < 2 else T80.get(n, 1.282) * stdev(values) / n**0.5
+    return None if n < 2 else float(stdtrit(n - 1, 0.9)) * stdev(values) / n**0.5
 
 
 def _reversals(run: Run) -> int:

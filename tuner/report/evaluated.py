@@ -169,7 +169,11 @@ def notes(told: Evaluated) -> list[str]:
     above = sorted({row.scenario for row in told.rows if row.ratio > 1.01})
     found = [told.note] if told.note else []
     if loose:
-        found.append(f"Loose yardstick (free moves would be over {percent(LOOSE_FRAC)} faster): {', '.join(loose)}.")
+        among = len({row.scenario for row in told.rows})
+        found.append(
+            f"Loose yardstick in {len(loose)} of {among} scenarios, where free moves are estimated to be over "
+            f"{percent(LOOSE_FRAC)} faster: {', '.join(loose)}."
+        )
     if above:
         found.append(f"A policy was over 1 % faster than the yardstick, which fails there: {', '.join(above)}.")
     if any(row.unfinished for row in told.rows):
