@@ -34,6 +34,13 @@ def test_the_floor_on_coverage_can_fail() -> None:
     assert "17 of 17 not contradicted" in figure.where
 
 
+@pytest.mark.parametrize(("n", "holds"), [(1, None), (3, None), (4, False), (6, False)])
+def test_of_so_few_moves_that_none_could_hold_the_floor_nothing_is_said(n: int, holds: bool | None) -> None:
+    """Three of three are 100 %, two are 67 %: neither is between 72 and 88 %. Three of four are."""
+    found = [f for f in figures_of([], "predictive", [told(0.03)] * n) if f.value == 1.0]
+    assert [f.holds for f in found] == [None if holds is None else True, holds]
+
+
 def test_the_worked_table_of_a_share_of_few() -> None:
     assert wilson(13, 17) == pytest.approx((0.613, 0.869), abs=0.001)
     assert wilson(0, 0) == (0.0, 1.0)

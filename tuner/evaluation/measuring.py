@@ -112,6 +112,8 @@ def points_of(log: Sequence[StepLog], goal: float) -> tuple[Point, ...]:
                 last.step or 0,
                 knobs.gpus_trainer,
                 knobs.max_in_flight,
+                knobs.max_in_flight_per_engine,
+                knobs.oversampling_ratio,
                 knobs.gpus_prefill,
                 useful / seconds,
                 idle,

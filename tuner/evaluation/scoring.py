@@ -78,10 +78,12 @@ class Figure:
     percent: bool = True
     where: str = ""
     """The scenario that decided it."""
+    sure: bool = True
+    """False where too few were seen to say whether it holds."""
 
     @property
     def holds(self) -> bool | None:
-        return None if self.value is None else _reaches(self.value, self.floor, self.at_least)
+        return None if self.value is None or not self.sure else _reaches(self.value, self.floor, self.at_least)
 
     @property
     def reaches_goal(self) -> bool | None:
@@ -200,20 +202,32 @@ def figures_of(rows: Sequence[Row], policy: str, gains: Sequence[Judged]) -> lis
 
 
 def _of_gains(gains: Sequence[Judged]) -> list[Figure]:
-    """How many predicted intervals held the true gain; what few moves can tell of that stands beside it.
+    """How many predicted intervals held the true gain; what few moves can tell of that stands beside it. Of three
+    moves or fewer no number is between both floors: they say nothing of 80 %.
 
     What is measured at the job contradicts hardly any: it has an error of its own. That stands beside it too.
     """
     true = [gain for gain in gains if gain.true is not None]
     held, n = sum(gain.held is True for gain in true), len(true)
     seen = [gain.not_contradicted for gain in gains if gain.not_contradicted is not None]
-    share = held / n if n else None
+    share, enough = held / n if n else None, any(0.72 <= k / n <= 0.88 for k in range(n))
     low, high = wilson(held, n)
     told = f"{held} of {n}: {low:.0%}..{high:.0%}; by measurement {sum(seen)} of {len(seen)} not contradicted"
     over = median((gain.mean - (gain.true or 0.0)) / max(TINY, gain.high - gain.low) for gain in true) if n else 0.0
     return [
-        Figure("80 % intervals of a gain: coverage, at least", share, 0.72, 0.77, where=told if n else ""),
-        Figure("the same, at most", share, 0.88, 0.83, at_least=False, where=f"bias {over:+.2f} widths" if n else ""),
+        Figure(
+            "80 % intervals of a gain: coverage, at least",
+            *(share, 0.72, 0.77),
+            where=told if n else "",
+            sure=enough,
+        ),
+        Figure(
+            "the same, at most",
+            *(share, 0.88, 0.83),
+            at_least=False,
+            where=f"bias {over:+.2f} widths" if n else "",
+            sure=enough,
+        ),
     ]
 
 

@@ -79,6 +79,8 @@ class Point:
     step: int
     gpus_trainer: float | None
     in_flight_limit: float | None
+    in_flight_per_engine_limit: float | None
+    oversampling_ratio: float | None
     gpus_prefill: float | None
     rate_per_s: float
     trainer_idle_frac: float

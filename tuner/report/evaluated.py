@@ -150,7 +150,7 @@ def demand_cells(told: Figure) -> tuple[str, ...]:
         how(told.value),
         f"{sign} {how(told.floor)}",
         f"{sign} {how(told.goal)}",
-        "yes" if told.holds else "NO",
+        "too few" if told.holds is None else "yes" if told.holds else "NO",
         "reached" if told.reaches_goal else how(told.distance or 0.0),
         told.where,
     )

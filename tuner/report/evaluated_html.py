@@ -17,12 +17,16 @@ DRAWN: Mapping[str, tuple[str, str, Callable[[Point], float | None]]] = {
     "trainer": ("GPUs of the trainer", "GPUs", lambda p: p.gpus_trainer),
     "prefill": ("GPUs of prefill", "GPUs", lambda p: p.gpus_prefill),
     "flight": ("Limit in flight", "rollouts", lambda p: p.in_flight_limit),
+    "each": ("Limit in flight of each engine", "rollouts", lambda p: p.in_flight_per_engine_limit),
+    "ratio": ("Oversampling ratio", "started over kept", lambda p: p.oversampling_ratio),
     "rate": ("Useful rollouts", "rollouts/s", lambda p: p.rate_per_s),
     "idle": ("Trainer idle", "share", lambda p: p.trainer_idle_frac),
     "unused": ("Generator unused", "share", lambda p: 1.0 - p.generator_util_frac),
     "staleness": ("Staleness", "versions", lambda p: p.staleness),
 }
 """What is drawn over progress: title, unit, and where it stands in a point."""
+KNOBS = ("prefill", "flight", "each", "ratio")
+"""Drawn where somebody turned them."""
 TONES = (0, 1, 2, 3, 5, 8)
 
 
@@ -63,7 +67,8 @@ def _yardstick(told: Evaluated, name: str) -> str:
 
 def _pictures(told: Evaluated, name: str) -> tuple[Picture, ...]:
     runs = [run for run in _first_runs(told, name) if len(run.points) > 1]
-    drawn = (_picture(f"{name}-{ident}", runs, *what) for ident, what in DRAWN.items())
+    shown = [i for i, (_, _, of) in DRAWN.items() if i not in KNOBS or len({of(p) for r in runs for p in r.points}) > 1]
+    drawn = (_picture(f"{name}-{ident}", runs, *DRAWN[ident]) for ident in shown)
     return tuple(found for found in drawn if found is not None)
 
 
