@@ -192,3 +192,14 @@ def test_a_job_with_a_hidden_tail_makes_what_the_job_makes() -> None:
         return median(prediction.useful_rollouts_per_s for prediction in said)
 
     assert rate("hidden-tail") == pytest.approx(rate("calibrated"), rel=0.005)
+
+
+@pytest.mark.parametrize(("slower", "believed"), [(1.0, True), (1.5, True), (3.0, False)])
+def test_a_first_look_far_from_what_is_stated_is_not_believed(slower: float, believed: bool) -> None:
+    """Engines that were scraped before they began seem to be three times as slow; who moves GPUs for that is wrong."""
+    plant = SimulatedPlant(load("trainer-slowdown").scenario, seed=3)
+    seen = plant.observe(120.0)
+    row = seen.snapshot.engine_rows[-1]
+    odd = replace(row, values={**row.values, "tpot_s": slower * row.values["tpot_s"]})
+    shown = replace(seen, snapshot=replace(seen.snapshot, engine_rows=(odd,)))
+    assert (fit(job_at(plant.scenario, 0, 0.0), shown) is not None) is believed
