@@ -20,7 +20,7 @@ from policies.estimators import estimate
 from policies.fitted import fit
 from policies.options import named
 from policies.rules import Rules
-from policies.settings import values
+from policies.settings import ACTED, values
 from simulators.analytic import AnalyticModel
 from simulators.limits import binding_limits
 from simulators.plant import Setpoints, Status
@@ -32,12 +32,12 @@ from tuner.report.decided import moment
 from tuner.report.why_not import why_not
 
 SEEN = (
-    ("step_s", "seconds a step", 1.0),
-    ("trainer_idle_frac", "share of it the trainer waits", 1.0),
-    ("trainer_wait_s", "seconds of it the trainer waits", 1.0),
-    ("generator_util_frac", "share of full engines' work", 1.0),
-    ("resp_len_mean", "response tokens", 1.0),
-    ("staleness_mean", "versions of staleness", 1.0),
+    ("step_s", "seconds a step"),
+    ("trainer_idle_frac", "share of it the trainer waits"),
+    ("trainer_wait_s", "seconds of it the trainer waits"),
+    ("generator_util_frac", "share of full engines' work"),
+    ("resp_len_mean", "response tokens"),
+    ("staleness_mean", "versions of staleness"),
 )
 ENDS = ("is undone", "is stuck", "failed and stays")
 """How the story of a move that came to nothing ends, after its name."""
@@ -142,7 +142,7 @@ def _guards(decision: Decision) -> Iterator[str]:
 
 
 def _seen(entry: Entry) -> Iterator[str]:
-    for name, words, _ in SEEN:
+    for name, words in SEEN:
         value = entry.seen.snapshot.get(name)
         if value is not None:
             yield f"{words}: {value:.4g}"
@@ -261,7 +261,7 @@ def _gain(gain: Interval | None) -> str:
 
 
 def _setting(settings: Setpoints) -> str:
-    shown = ("gpus_trainer", "gpus_generator", "gpus_prefill", "gpus_decode", "max_in_flight", "oversampling_ratio")
+    shown = {part for parts in ACTED.values() for part in parts}
     return ", ".join(f"{name} {value:g}" for name, value in values(settings).items() if name in shown)
 
 
