@@ -42,7 +42,7 @@ STEP_FRAC, SHORTEST_FRAC = 0.8, 0.1
 taken for that long."""
 LANES_MAX = 4
 """Queues that are followed; more servers share them."""
-LOOPS, STEPS_MAX = 8, 1000
+LOOPS, STEPS_MAX = 10, 1000
 """Turns of every rollout that are followed, and steps at most; of them the first part is warm-up."""
 WARM_UP_FRAC = 0.4
 SIZES = 61

@@ -7,7 +7,7 @@ import pytest
 from policies.control import Capability, HoldCode
 from policies.guardrails.case import Limits
 from policies.laws.static import Static
-from simulators.plant import Observation
+from simulators.plant import Bounds, Observation
 from tests.plants import START, FluidPlant
 from tests.stories.driving import CAPABILITIES, HOUR, Kept, driven, rules
 
@@ -16,6 +16,7 @@ BY = rules(
     Static(oversampling_ratio=1.2),
     capabilities=(*CAPABILITIES, Capability("oversampling_ratio", data_changing=True)),
     limits=Limits(auto_data_changing=("oversampling_ratio",)),
+    bounds=Bounds(kept_over_attempted_min=0.0),  # nothing tells it here, so a bound on it would hold everything
 )
 
 

@@ -171,7 +171,7 @@ def test_a_pruned_journal_stops_growing(tmp_path: Path) -> None:
         sizes.append(sum(file.stat().st_size for file in tmp_path.iterdir()))
     opened.close()
     assert state.tick == 2000
-    assert sizes[1] <= 1.05 * sizes[0], "what is forgotten makes room for what comes"
+    assert sizes[1] <= 1.2 * sizes[0], "what is forgotten makes room for what comes"
 
 
 def test_the_exports_say_what_was_decided(journal: Journal) -> None:
