@@ -252,10 +252,10 @@ CAUGHT: tuple[tuple[Policy, str], ...] = (
     (Looks(lambda: list(map(open, [__file__]))), rf"calls open\('.*bad_laws.py'\) {HERE}"),
     (Looks(lambda: socket.create_connection(("127.0.0.1", 9))), rf"calls socket.create_connection {HERE}"),
     (Looks(lambda: subprocess.run(["true"])), rf"calls subprocess.run {HERE}"),
-    (Looks(lambda: threading.Thread(target=print).start()), rf"calls _thread.start_new_thread.* {HERE}"),
+    (Looks(lambda: threading.Thread(target=print).start()), rf"calls _thread.start_(new|joinable)_thread.* {HERE}"),
     (
         Looks(lambda: logging.getLogger("law").warning("decided")),
-        r"calls time.time at ",
+        r"calls time.time(_ns)? at ",
     ),  # in a logging library, and whose depends on who has patched it
     (Looks(lambda: random.choice("ab")), rf"calls random.getrandbits {HERE}: a law that draws"),
     (Environs(), rf"calls os.__getitem__ {HERE}: what a law needs of the world is a field"),

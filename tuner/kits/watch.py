@@ -26,11 +26,11 @@ DOORS = {
     **dict.fromkeys(("os", "posix", "nt", "socket", "_socket", "subprocess", "select", "_thread", "_sqlite3"), WORLD),
 }
 """Modules of which no function may be called, each with what to do instead."""
-HARMLESS = ("fspath", "get_ident", "allocate_lock")
+HARMLESS = ("fspath", "get_ident", "allocate_lock", "_path_splitroot", "_path_splitroot_ex", "_path_normpath")
 """Of those modules, what touches nothing."""
 NOW = ("now", "today", "utcnow")
 """The methods of a date and a datetime that look at the clock."""
-EVENTS = ("open", "os.", "socket.", "subprocess.", "shutil.", "_thread.start_new_thread", "sqlite3.", "ctypes.dlopen")
+EVENTS = ("open", "os.", "socket.", "subprocess.", "shutil.", "_thread.start_", "sqlite3.", "ctypes.dlopen")
 """How the names of audit events begin that no law may cause."""
 IMPORTING = "<frozen importlib"
 
