@@ -6,8 +6,9 @@ sane observation -> commands, foreign changes, readings, forecasts        (notic
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from math import isfinite
+from statistics import fmean
 
 from policies.base import Interval
 from policies.conduct import actuation_s, begun, held, on_probation, walked
@@ -23,7 +24,7 @@ from policies.control import (
     Proposal,
     View,
 )
-from policies.gate import Question, confirm
+from policies.gate import Question, as_models_know, confirm
 from policies.guardrails.case import Case, cost_s
 from policies.guardrails.chain import guarded
 from policies.looks import stood_s
@@ -232,14 +233,16 @@ def _gain(answer: Proposal, case: Case, verdict: GateVerdict | None) -> Interval
     Law and draws doubt different things, and each has a middle and an 80 % interval: middle and ends are the means of
     theirs (quantile averaging: Lichtendahl, Grushka-Cockayne and Winkler 2013). An interval that held both would be
     wider than either, and hold more than 80 %.
-    # law +8 % (+4..+12), draws +10 % (+8..+11) -> +9 % (+6..+11.5)
+    What no model knows better comes to it.
+    # law +8 % (+4..+12), draws +10 % (+8..+11) -> +9 % (+6..+11.5), +5.9..+11.6 with it
     """
     whole, share = answer.gain_frac, case.step_frac
     law = None if whole is None else Interval(whole.low * share, whole.mean * share, whole.high * share)
     drawn = None if verdict is None else verdict.gain_frac
-    if law is None or drawn is None:
-        return drawn or law
-    return Interval((law.low + drawn.low) / 2.0, (law.mean + drawn.mean) / 2.0, (law.high + drawn.high) / 2.0)
+    both = [gain for gain in (law, drawn) if gain is not None]
+    if not both:
+        return None
+    return as_models_know(Interval(*(fmean(part) for part in zip(*map(astuple, both), strict=True))))
 
 
 def _open_question(state: State, now_s: float) -> Asked | None:

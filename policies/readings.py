@@ -28,19 +28,6 @@ GATED_MAX = 0.5
 WORK = ("tokens", "rollouts", "length", "usable", "outside")
 WORK_STEPS = 20
 """The last so many steps of a stretch speak for it: more are another job, by drift."""
-SUMS = (
-    "step_s",
-    "trainer_busy_s",
-    "trainer_wait_s",
-    "generator_wait_s",
-    "weight_sync_s",
-    "dispatched",
-    "accepted",
-    "filtered_zero_adv",
-)
-"""What two steps have together is the sum of both."""
-PER_SECOND = ("gen_samples_per_s", "train_samples_per_s")
-"""What follows from those sums."""
 LATENCIES = ("rollout_p99_s", "slowest_s", "rollout_latency_s")
 
 
@@ -67,24 +54,7 @@ def level(series: Sequence[float]) -> Level | None:
 def kept_rows(snapshot: Snapshot, since_s: float | None = None, until_s: float | None = None) -> list[Row]:
     """Trainer steps in (since, until] that speak for the job. Between two times a step without one does not count."""
     dropped = {d.step for d in snapshot.window.dropped}
-    return _joined([row for row in snapshot.rows if row.step not in dropped and _inside(row.time_s, since_s, until_s)])
-
-
-def _joined(rows: list[Row]) -> list[Row]:
-    """The same, a step in which nothing was trained counted to the one before: it trained that one's share too.
-
-    # 1,024 rollouts in 108 s, then none in 80 s: 1,024 in 188 s
-    """
-    found: list[Row] = []
-    for row in rows:
-        if row.values.get("batch_rollouts") != 0.0 or not found:
-            found.append(row)
-            continue
-        before = found[-1].values
-        whole = {n: before[n] + row.values[n] for n in SUMS if n in before and n in row.values}
-        kept = {n: v for n, v in before.items() if n not in PER_SECOND}
-        found[-1] = replace(found[-1], values={**kept, **whole}, time_s=row.time_s)
-    return found
+    return [row for row in snapshot.rows if row.step not in dropped and _inside(row.time_s, since_s, until_s)]
 
 
 def step_lengths_s(snapshot: Snapshot) -> list[float]:

@@ -122,6 +122,8 @@ def _build(many_turns: bool, wide: int | None, stamp: int) -> Compiled:
                 engine_event(s, s.tree[3], many_turns, wide)
             else:
                 trainer_event(s, wide)
+                if s.n[N.step] >= until_step:
+                    return DONE  # a batch that is begun now is the next step's: who counts steps finds one in each
             settle(s, many_turns, wide)
         return GROW
 
