@@ -11,9 +11,10 @@ from math import log
 
 from policies.control import Draw
 from policies.estimators import estimate
-from policies.modelling import HIDDEN_TAIL, OTHERS, SIGMA_LEAST, scattered
+from policies.modelling import OTHERS
 from policies.prospects import prospects_of
 from policies.settings import merged
+from policies.tails import widest
 from simulators.analytic import AnalyticModel
 from simulators.calibration import Draw as Possible
 from simulators.model import Prediction
@@ -58,7 +59,9 @@ class CalibratedModeller:
         start: float = uniform(seed_key(seed), 0, 0, 0, 0)
         own = [_at(known, (i + start) / count) for i in range(count)]
         found = [Draw(PossibleJob(p), p.workload) for p in own]
-        return (*found, *map(_with_tail, found[:: max(1, count // OTHERS)][:OTHERS]))
+        size = seen.in_force.group_size or 1
+        others = found[:: max(1, count // OTHERS)][:OTHERS]
+        return (*found, *(Draw(one.model, widest(one.workload, size, seen), "hidden-tail") for one in others))
 
     def _possible(self, seen: Observation) -> Sequence[Possible]:
         now = seen.in_force
@@ -78,9 +81,3 @@ def _at(known: Sequence[Possible], share: float) -> Possible:
     """The one at that share of all weights."""
     sums = list(accumulate(p.weight for p in known))
     return next((p for p, upto in zip(known, sums, strict=True) if upto >= share * sums[-1]), known[-1])
-
-
-def _with_tail(draw: Draw) -> Draw:
-    """The same job with lengths that scatter more than the data shows, about the mean that it shows."""
-    sigma = max(SIGMA_LEAST, draw.workload.response.sigma) * HIDDEN_TAIL
-    return Draw(draw.model, scattered(draw.workload, sigma), "hidden-tail")

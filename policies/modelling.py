@@ -6,19 +6,17 @@ speeds, what is to come of their ratio (policies/outlook.py), and the trainer's 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import erfc, exp, hypot, isfinite, log, sqrt
+from math import exp, hypot, isfinite, sqrt
 
 from policies.beliefs import EXPONENT_HIGH, EXPONENT_LOW, EXPONENT_MEAN
 from policies.control import Draw
 from policies.delivered import Fitted
-from policies.fitted import RECENT, brought, fit, read, with_clipped_mean
-from policies.following import mean_of
-from policies.outlook import CLEAR, Outlook, to_come
-from policies.readings import kept_rows
+from policies.fitted import brought, fit, read
+from policies.outlook import Outlook, to_come
 from policies.settings import values
 from policies.sides import hinged, with_engine_factor, with_trainer_factor
+from policies.tails import widest
 from simulators.analytic import AnalyticModel
-from simulators.analytic.rollout import clipped_mean
 from simulators.event_state import Job
 from simulators.model import PlantModel, Prediction
 from simulators.plant import Observation, Setpoints, Topology
@@ -26,10 +24,6 @@ from simulators.signals import TINY
 from simulators.streams import normal_quantile, seed_key, uniform
 from simulators.workload import Workload
 
-HIDDEN_TAIL = 1.5
-"""The other structure: lengths scatter this much more than they are stated to, where nothing speaks against it."""
-SIGMA_LEAST = 0.3
-HALVINGS = 12
 OTHERS = 10
 """Draws of the other structure: the same jobs as the first of the calibrated ones, but for it."""
 GPUS = ("gpus_trainer", "gpus_generator", "gpus_prefill", "gpus_decode", "engines")
@@ -75,7 +69,8 @@ class NominalModeller:
         key = seed_key(seed)
         outlook = to_come(seen.snapshot, AHEAD_STEPS, TREND_SHARE)
         own = [_sampled(fitted, outlook, key, i) for i in range(count)]
-        wide = brought(replace(found, job=replace(found.job, workload=_tail(found.job, seen))))
+        tail = widest(found.job.workload, found.job.setpoints.group_size or 1, seen)
+        wide = brought(replace(found, job=replace(found.job, workload=tail)))
         hidden = () if wide is None else (_sampled(wide, outlook, key, i) for i in range(OTHERS))
         return (*own, *(replace(draw, structure="hidden-tail") for draw in hidden))
 
@@ -115,45 +110,3 @@ def _drawn(fitted: Fitted, factors: tuple[float, float], exponent: float) -> Dra
     job = with_engine_factor(with_trainer_factor(fitted.job, slower), engine)
     trainer = hinged(job.stations.trainer, job.setpoints.gpus_trainer or 1, exponent)
     return Draw(StatedJob(AnalyticModel(replace(job.stations, trainer=trainer)), job.setpoints), job.workload)
-
-
-def _tail(job: Job, seen: Observation) -> Workload:
-    """The same lengths on average with as much more scatter as is not refuted: a longer tail is cut more often.
-
-    # sigma 0.8, 12k tokens, cap 64k: 0.6 % are cut; with 1.2 it is 2.5 %, and where 0.6 % are seen nothing is hidden
-    """
-    work = job.workload
-    sigma, most = work.response.sigma, max(SIGMA_LEAST, work.response.sigma) * HIDDEN_TAIL
-    wide = scattered(work, most)
-    allowed = _cut_at_most(seen, job.setpoints.group_size or 1)
-    if allowed is None or _cut_share(wide) <= allowed:
-        return wide
-    for _ in range(HALVINGS):
-        middle = (sigma + most) / 2.0
-        sigma, most = (sigma, middle) if _cut_share(scattered(work, middle)) > allowed else (middle, most)
-    return scattered(work, sigma)
-
-
-def scattered(work: Workload, sigma: float) -> Workload:
-    """Other scatter around the same mean after the cut."""
-    response = replace(work.response, sigma=sigma, quantiles=())
-    return replace(work, response=with_clipped_mean(response, clipped_mean(work.response)))
-
-
-def _cut_share(work: Workload) -> float:
-    """Of all rollouts: some turn of theirs is as long as is allowed."""
-    lengths = work.response
-    if lengths.max_tokens is None or lengths.sigma <= 0.0:
-        return 0.0
-    z = log(lengths.max_tokens / lengths.mean_tokens) / lengths.sigma + lengths.sigma / 2.0
-    return min(1.0, work.turns.mean * 0.5 * erfc(z * sqrt(0.5)))
-
-
-def _cut_at_most(seen: Observation, group_size: int) -> float | None:
-    """The share of rollouts that reach the cap, and its error; None where it is not logged."""
-    rows = [row for row in kept_rows(seen.snapshot)[-RECENT:] if "truncated_frac" in row.values]
-    share = mean_of(rows, "truncated_frac")
-    groups = sum(row.values.get("batch_rollouts", 0.0) for row in rows) / group_size
-    if share is None or groups < 1.0:
-        return None
-    return share + CLEAR * sqrt(max(share * (1.0 - share), 1.0 / groups) / groups)

@@ -15,19 +15,23 @@ from simulators.streams import normal_quantile, uniform
 
 NOISE = 65
 """Stream of measurement errors; the job's own streams are smaller."""
-EXACT = frozenset({"step_s", "validation_s", "checkpoint_s", "weight_sync_s"})
-"""Differences of one clock. What is uncertain inside a step is who was busy and who waited."""
+EXACT = frozenset({"step_s", "validation_s", "checkpoint_s", "weight_sync_s", "resp_len_max"})
+"""Differences of one clock, and one rollout's count. What is uncertain inside a step is who was busy and who waited."""
 SCATTERED = ("s", "tokens", "1", "tokens/s")
 """Units of what is measured with an error; counts are exact."""
 
 
-def signals_of(delta: Counters, job: Job, step: int) -> dict[str, float]:
-    """Signals of the `step`-th trainer step of a process, in which the counters grew by `delta`."""
+def signals_of(delta: Counters, job: Job, step: int, longest_tokens: int) -> dict[str, float]:
+    """Signals of the `step`-th trainer step of a process, in which the counters grew by `delta`.
+
+    `longest_tokens` is the longest response of its batch.
+    """
     seconds = delta.now_s
     found = {
         **_step(delta, job, seconds, step),
         **_flow(delta, job, seconds),
         **_rollouts(delta),
+        "resp_len_max": float(longest_tokens) or None,
         **_engines(delta, job, seconds),
         **_sandboxes(delta, job, seconds),
     }

@@ -144,7 +144,8 @@ class SimulatedPlant:
         self._paid_sync_s = self._counted.sync_s
         self._counted, self._step_began_s = counters, self.now_s
         outages = [e for e in active(self.scenario.event, self._at()) if e.kind is EventKind.METRICS_OUTAGE]
-        row = Row(signals_of(delta, self._job, self._simulation.step), self.step, self.now_s)
+        shown = signals_of(delta, self._job, self._simulation.step, self._simulation.longest_tokens)
+        row = Row(shown, self.step, self.now_s)
         if len(self.log) + 1 >= MOST_STEPS:
             self.stopped = f"{MOST_STEPS:,} steps, all that one run keeps a record of: shorten horizon.seconds"
         self.log.append(logged(row, delta, self._job, not outages))

@@ -30,6 +30,11 @@ class Simulation:
         return int(self._state.n[engine().N.step])
 
     @property
+    def longest_tokens(self) -> int:
+        """Response tokens of the longest rollout of the newest batch; 0 before the first."""
+        return int(self._state.n[engine().N.trained_longest])
+
+    @property
     def stopped(self) -> str | None:
         """Why the job cannot go on, where it cannot."""
         reason = int(self._state.n[engine().N.stopped])

@@ -76,7 +76,7 @@ def open_group(s, wide):
         score = normal_quantile(uniform(key, SHARED_LENGTH, gid, 0, 0))
         factor = exp(s.laws[RESPONSE_LAW, L.shared_sigma] * score)
     s.traits[g, H.score], s.traits[g, H.factor] = score, factor
-    s.marks[g, M.opened] = s.x[X.now]
+    s.marks[g, M.opened], s.marks[g, M.longest] = s.x[X.now], 0.0
     share = uniform(key, SOLVE_RATE, gid, 0, 0)
     if wide is not None:
         share = open_wide(s, g, score, share)

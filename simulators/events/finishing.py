@@ -78,6 +78,7 @@ def finish_rollout(s, e, r, wide):
     else:
         row[G.solved] += solved
         row[G.response] += response
+        s.marks[g, M.longest] = max(s.marks[g, M.longest], response)
         row[G.tokens] += s.rollouts[r, R.context]
         row[G.kept] += 1
         if wide is not None:

@@ -38,7 +38,7 @@ N = _names(
     " box_head box_tail boxes_waiting judge_head judge_tail judges_waiting again_head again_tail agains"
     " wide owed hold_again draining rolling_at roll_again planned opened_since_sync round round_opened judging"
     " boxes_live boxes_starting boxes_started boxes_failed boxes_leaked preempted prefilled_tokens prefix_tokens"
-    " trained_resumed order_head order_seen order_tail in_line lost_running",
+    " trained_resumed trained_longest order_head order_seen order_tail in_line lost_running",
 )
 X = _names(
     "X",
@@ -61,7 +61,8 @@ RW = _names("RW", "state flags cached before link")
 TW = _names("TW", "began tax box")
 G = _names("G", "id size started done solved tokens response kept prompt_tokens target")
 H = _names("H", "solve_rate factor score", 5)
-M = _names("M", "opened ready")
+M = _names("M", "opened ready longest")
+"""Of a group: two moments, and the response tokens of its longest member."""
 GW = _names("GW", "round state resumed place spent")
 Q = _names("Q", "head tail queued busy rollouts")
 L = _names("L", "mean location own_sigma shared_sigma root_shared root_own")

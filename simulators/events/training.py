@@ -41,7 +41,7 @@ def batch_ready(s, wide):
 @called
 def start_training(s, wide):
     """Take a batch from the head of the buffer."""
-    tokens = 0
+    tokens, longest = 0, 0
     now, version, batch = s.x[X.now], s.n[N.version], s.counts[C.batch_groups]
     for _ in range(batch):
         if wide is not None and s.counts[C.in_order]:
@@ -51,6 +51,7 @@ def start_training(s, wide):
         row = s.groups[g]
         tokens += row[G.tokens]
         s.x[X.queue_age_s] += now - s.marks[g, M.ready]
+        longest = max(longest, int(s.marks[g, M.longest]))
         for member in range(row[G.started]):
             age = version - s.versions[g, member]
             if wide is None or age >= 0:
@@ -67,6 +68,7 @@ def start_training(s, wide):
             s.groups_wide[g, GW.state] = NO_GROUP
         free_group(s, g)
     s.n[N.trained_tokens] += tokens
+    s.n[N.trained_longest] = longest
     s.n[N.since_training] = 0
     s.n[N.training_groups] = batch
     if s.counts[C.freed_at_start]:

@@ -153,7 +153,8 @@ def test_before_the_first_step_the_job_is_as_it_is_stated_with_the_doubt_of_that
 def tails(truncated_frac: float | None) -> tuple[float, float]:
     """Sigma of the lengths as followed, and of the hidden tail, where that share of the rollouts is seen to be cut."""
     plant, seen = seen_at_the_end("solve-rate-saturates")
-    kept = [{n: v for n, v in row.values.items() if n != "truncated_frac"} for row in seen.snapshot.rows]
+    told = ("truncated_frac", "resp_len_max")
+    kept = [{n: v for n, v in row.values.items() if n not in told} for row in seen.snapshot.rows]
     cut = {} if truncated_frac is None else {"truncated_frac": truncated_frac}
     rows = tuple(replace(r, values={**v, **cut}) for r, v in zip(seen.snapshot.rows, kept, strict=True))
     seen = replace(seen, snapshot=replace(seen.snapshot, rows=rows))

@@ -260,3 +260,27 @@ def test_engines_tell_what_they_did_up_to_now_and_a_look_changes_nothing() -> No
     for plant in (watched, left_alone):
         plant.run_step()
     assert watched.log[0].row == left_alone.log[0].row
+
+
+def test_each_step_trains_one_batch_also_where_the_next_one_begins_as_it_ends() -> None:
+    """A trainer that waits for nothing between two batches: what it trains counts where it is trained."""
+    scenario = load("hidden-sync-stalls").scenario
+    scenario = replace(scenario, setpoints=replace(scenario.setpoints, gpus_trainer=48, gpus_generator=208))
+    plant = SimulatedPlant(scenario, seed=1)
+    while plant.step < 40:
+        plant.run_step()
+    rows = [log.row.values for log in plant.log]
+    assert {row["batch_rollouts"] for row in rows} == {float(scenario.setpoints.batch_rollouts or 0)}
+    assert all(row["trainer_busy_s"] <= row["step_s"] + 1e-6 for row in rows)
+    assert any(row["trainer_busy_s"] == pytest.approx(row["step_s"]) for row in rows)  # one followed at once
+
+
+def test_the_longest_rollout_of_each_batch_is_told_and_is_no_longer_than_the_cap() -> None:
+    plant = SimulatedPlant(load("hidden-sync-stalls").scenario, seed=1)
+    while plant.step < 12:
+        plant.run_step()
+    cap = plant.scenario.workload.response.max_tokens or 0
+    found = [(log.row.values["resp_len_mean"], log.row.values["resp_len_max"]) for log in plant.log]
+    assert all(mean < longest <= cap for mean, longest in found)
+    shown = [row.values["resp_len_max"] for row in plant.observe(plant.now_s).snapshot.rows]
+    assert shown == [longest for _, longest in found]  # one rollout's tokens are counted, not measured
