@@ -129,6 +129,8 @@ class Reference:
                 self.engine_event(engine)
             else:
                 self.trainer_event()
+                if self.step >= until_step:
+                    return  # what follows at once is the next step's
             self.settle()
 
     def starved(self) -> bool:

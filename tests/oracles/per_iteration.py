@@ -106,6 +106,8 @@ class PerIteration:
                 self.arrive(tool[2])
             else:
                 self.trainer_event()
+                if self.step >= until_step:
+                    return  # what follows at once is the next step's
             self.settle()
 
     # ---- engines ----

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from policies.fitted import fit
-from policies.readings import kept_rows, of_one_setting, row_rate, with_engines
+from policies.readings import of_one_setting, with_engines
 from simulators.plant import Observation
 from simulators.scenario import job_at
 from simulators.snapshot import Row, Snapshot
@@ -32,14 +32,6 @@ def test_a_step_takes_the_mean_of_the_scrapes_within_it() -> None:
 def test_a_step_between_two_scrapes_takes_the_last_one_before() -> None:
     joined = with_engines([Row({"step_s": 3.0}, 1, 60.0)], [scrape(30.0, running=8.0), scrape(90.0, running=20.0)])
     assert joined[0].values["running"] == 8.0
-
-
-def test_a_step_that_trained_nothing_counts_to_the_one_before() -> None:
-    """A trainer that does not wait for weights trains two batches in one window and none in the next."""
-    batches = (512.0, 1024.0, 0.0, 512.0)
-    steps = [step(i + 1, batch_rollouts=b, gen_samples_per_s=b / STEP_S) for i, b in enumerate(batches)]
-    kept = kept_rows(Snapshot({}, rows=tuple(steps)))
-    assert [row_rate(row.values) for row in kept] == pytest.approx([512.0 / STEP_S] * 3)
 
 
 def test_a_step_that_says_it_itself_is_left_alone() -> None:
