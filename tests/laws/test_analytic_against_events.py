@@ -40,16 +40,16 @@ def held(found: list[Pair], weak_share: float = WEAK_SHARE) -> None:
 
 
 @pytest.mark.slow
-def test_three_hundred_random_jobs() -> None:
-    found = pairs(300, 200_000)
+def test_a_hundred_and_fifty_random_jobs() -> None:
+    found = pairs(150, 200_000)
     held(found)
     idle = [abs(pair.analytic.trainer_idle_frac - pair.events.trainer_idle_frac) for pair in found if not pair.weak]
     assert quantile(idle, 0.9) <= 0.02, table(found)
 
 
 @pytest.mark.slow
-def test_three_hundred_random_jobs_with_oversampling_sandboxes_and_pools_of_their_own_that_no_rule_has_seen() -> None:
-    found = [pair for seed in range(FRESH, FRESH + 300) if (pair := compared(seed, 400_000, extras=True)) is not None]
+def test_two_hundred_random_jobs_with_oversampling_sandboxes_and_pools_of_their_own_that_no_rule_has_seen() -> None:
+    found = [pair for seed in range(FRESH, FRESH + 200) if (pair := compared(seed, 400_000, extras=True)) is not None]
     assert any(pair.job.stations.prefill for pair in found)
     held(found, WEAK_SHARE_WITH_EXTRAS)
 
@@ -137,8 +137,8 @@ def test_more_groups_than_a_batch_needs_under_a_cap_on_started_groups() -> None:
 
 
 @pytest.mark.slow
-def test_three_hundred_jobs_with_more_groups_than_a_batch_needs_under_a_cap_on_started_groups() -> None:
-    rounds_held(range(FRESH, FRESH + 300), 60_000)
+def test_a_hundred_and_fifty_jobs_with_more_groups_than_a_batch_needs_under_a_cap_on_started_groups() -> None:
+    rounds_held(range(FRESH, FRESH + 150), 60_000)
 
 
 @pytest.mark.parametrize("ratio", [1.125, 1.25, 1.5])

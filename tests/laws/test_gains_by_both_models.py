@@ -133,8 +133,8 @@ def test_on_a_few_random_jobs_gains_are_told_alike_also_under_a_quota() -> None:
 
 
 @pytest.mark.slow
-def test_on_a_hundred_random_jobs_gains_are_told_alike_also_under_a_quota() -> None:
-    held_at_random(range(FIRST, FIRST + 100), 200)
+def test_on_forty_random_jobs_gains_are_told_alike_also_under_a_quota() -> None:
+    held_at_random(range(FIRST, FIRST + 40), 200)
 
 
 @pytest.mark.parametrize("model", [AnalyticModel, lambda stations: EventModel(stations, batches=40)])

@@ -162,7 +162,7 @@ def test_ciw_measures_the_same_wait() -> None:
     for seed in range(5):
         ciw.seed(seed)
         queue = ciw.Simulation(network)
-        queue.simulate_until_max_time(20_000.0)
+        queue.simulate_until_max_time(10_000.0)
         means.append(np.mean([r.waiting_time for r in queue.get_all_records() if r.arrival_date > 1000.0]))
     error = np.std(means, ddof=1) / len(means) ** 0.5
     assert abs(np.mean(means) - measured_wait(1_000_000.0, 50_000)) < 4.0 * error
