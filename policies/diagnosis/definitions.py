@@ -108,7 +108,7 @@ VERDICTS: Mapping[str, Mapping[Verdict, Definition]] = {
             ("QUOTA_NEAR", "FAILURES", "SLOW_START_S", "NAMEABLE"),
         ),
         Verdict.STALENESS_WASTE: Definition(
-            f"{generator.NAMEABLE:.0%} of the dispatched rollouts are dropped as too old", ("NAMEABLE",)
+            f"{generator.MUCH_WASTE:.0%} of the dispatched rollouts are dropped as too old", ("MUCH_WASTE",)
         ),
     },
     TRAINER: {

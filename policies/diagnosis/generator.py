@@ -8,7 +8,7 @@ from simulators.plant import Setpoints
 from simulators.snapshot import Snapshot
 
 NAMEABLE = 0.5
-"""A cause names the verdict when it explains at least this share of the generator's time."""
+"""A cause names the verdict when it explains at least this share of the generator's time, if LEAST knows no other."""
 FEW_RESIDENTS = 16
 """Requests per engine at or under which a decode batch gives up about half of its throughput (8: 35 %, 32: 75 %)."""
 SLOW_S_PER_TOKEN = 0.1
@@ -21,6 +21,8 @@ CROWDED_PER_GPU = 32.0
 """Rollouts per GPU beyond which a slow rollout may simply have waited its turn; also where the GPUs are unknown."""
 MUCH_WASTE = 0.3
 """More rollouts lost than this is the first thing to say of a slow generator."""
+LEAST = {Verdict.STALENESS_WASTE: MUCH_WASTE}
+"""Causes that name the verdict from another share on: what is thrown away is counted, the others are inferred."""
 UNNAMED = "why it is slow is not in the data"
 """The reason where no one cause can be named."""
 FULL = 0.9
@@ -47,7 +49,7 @@ def generator_cause(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause:
     """The first nameable cause, from the outside in: sandbox, environment, staleness, client, engines, tail."""
     for rule in (_sandbox, _environment, _stale, _client, _engines, _few_in_flight, _slow_engine, _tail):
         cause = rule(setpoints, snapshot)
-        if cause is not None and cause.share_frac >= NAMEABLE:
+        if cause is not None and cause.share_frac >= LEAST.get(cause.verdict, NAMEABLE):
             return cause
     waste = snapshot.get("waste_frac") or 0.0
     lost = f"{waste:.0%} of the rollouts it starts are never trained"

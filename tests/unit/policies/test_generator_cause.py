@@ -52,6 +52,14 @@ def test_a_cause_that_explains_less_than_half_names_nothing(steps: Steps) -> Non
     assert generator_cause(UNKNOWN, short).verdict is Verdict.GENERATION_BOUND
 
 
+@pytest.mark.parametrize(("dropped", "verdict"), [(35, Verdict.STALENESS_WASTE), (25, Verdict.GENERATION_BOUND)])
+def test_a_third_of_the_rollouts_thrown_away_as_too_old_is_the_cause(
+    steps: Steps, dropped: float, verdict: Verdict
+) -> None:
+    cause = generator_cause(UNKNOWN, steps(4, dispatched=100, accepted=100 - dropped, dropped_stale=dropped))
+    assert cause.verdict is verdict, cause.reason
+
+
 def test_a_queue_on_few_gpus_is_no_slow_engine(steps: Steps) -> None:
     crowded = steps(4, slowest_s=200, slowest_tokens=1000, batch_rollouts=1024)
     assert generator_cause(Setpoints(gpus_generator=8), crowded).verdict is Verdict.GENERATION_BOUND
