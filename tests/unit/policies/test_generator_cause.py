@@ -52,6 +52,11 @@ def test_a_cause_that_explains_less_than_half_names_nothing(steps: Steps) -> Non
     assert generator_cause(UNKNOWN, short).verdict is Verdict.GENERATION_BOUND
 
 
+def test_sandboxes_at_a_quota_that_fell_are_at_its_wall(steps: Steps) -> None:
+    fallen = steps(4, sandbox_active=412, sandbox_quota=[2400, 2400, 2400, 420])
+    assert generator_cause(UNKNOWN, fallen).verdict is Verdict.SANDBOX_BOUND
+
+
 @pytest.mark.parametrize(("dropped", "verdict"), [(35, Verdict.STALENESS_WASTE), (25, Verdict.GENERATION_BOUND)])
 def test_a_third_of_the_rollouts_thrown_away_as_too_old_is_the_cause(
     steps: Steps, dropped: float, verdict: Verdict
