@@ -187,6 +187,7 @@ DERIVATIONS: tuple[Derivation, ...] = (
         "rollout_s",
         "time of the mean rollout outside the model over the phase: a floor of the environment's share",
     ),
+    _share("reward_share_frac", "reward_latency_s", "rollout_latency_s", "share of a rollout with its judge"),
     Derivation(
         "zero_adv_frac",
         "1",

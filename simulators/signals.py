@@ -118,6 +118,11 @@ _ROLLOUT = (
         across=Fold.MEAN,
     ),
     _s(
+        "reward_latency_s",
+        "mean time of one rollout with its judge or verifier, the wait for it included; part of rollout_latency_s",
+        across=Fold.MEAN,
+    ),
+    _s(
         "sandbox_start_s",
         "mean time to start one sandbox or environment",
         "t_sandbox_start_s",

@@ -126,7 +126,11 @@ VERDICTS: Mapping[str, Mapping[Verdict, Definition]] = {
         Verdict.WEIGHT_SYNC_BOUND: Definition("publishing and loading weights has the largest share of wall time"),
     },
     BESIDE: {
-        Verdict.REWARD_BOUND: Definition("rewards computed after generation"),
+        Verdict.REWARD_BOUND: Definition(
+            f"rewards computed after generation; or on the generator's side {generator.NAMEABLE:.0%} of a rollout "
+            "passes with its judge or verifier",
+            ("NAMEABLE",),
+        ),
         Verdict.VALIDATION_BOUND: Definition("evaluation, amortised over its period; an unknown period is a finding"),
         Verdict.CHECKPOINT_BOUND: Definition("checkpoints, amortised over their period"),
         Verdict.OVERHEAD_BOUND: Definition(

@@ -19,6 +19,7 @@ UNKNOWN = Setpoints()
         (Verdict.SANDBOX_BOUND, UNKNOWN, {"sandbox_start_s": 400}),
         (Verdict.SANDBOX_BOUND, UNKNOWN, {"sandbox_start_s": 60, "rollout_latency_s": 100}),
         (Verdict.ENV_BOUND, UNKNOWN, {"non_generation_mean_s": 60, "rollout_latency_s": 100}),
+        (Verdict.REWARD_BOUND, UNKNOWN, {"reward_latency_s": 60, "rollout_latency_s": 100}),
         (Verdict.STALENESS_WASTE, UNKNOWN, {"dispatched": 100, "dropped_stale": 60}),
         (Verdict.CLIENT_BOUND, UNKNOWN, {"inflight_rollouts": 512, "running": 40, "queued": 0}),
         (Verdict.CLIENT_BOUND, UNKNOWN, {"gpu_util_frac": 0.2, "batch_rollouts": 1024, "rollout_s": 30}),
@@ -45,6 +46,13 @@ def test_each_cause_is_told_by_its_own_figures(
 def test_what_lies_outside_the_engines_is_named_before_what_lies_inside(steps: Steps) -> None:
     both = steps(4, non_generation_mean_s=70, rollout_latency_s=100, slowest_s=300)
     assert generator_cause(UNKNOWN, both).verdict is Verdict.ENV_BOUND
+
+
+def test_rollouts_that_wait_for_their_judge_are_not_stuck_on_the_way_to_an_engine(steps: Steps) -> None:
+    flight = {"inflight_rollouts": 512, "running": 200, "queued": 0, "rollout_latency_s": 100}
+    assert generator_cause(UNKNOWN, steps(4, **flight)).verdict is Verdict.CLIENT_BOUND
+    assert generator_cause(UNKNOWN, steps(4, reward_latency_s=60, **flight)).verdict is Verdict.REWARD_BOUND
+    assert generator_cause(UNKNOWN, steps(4, reward_latency_s=40, **flight)).verdict is Verdict.GENERATION_BOUND
 
 
 def test_a_cause_that_explains_less_than_half_names_nothing(steps: Steps) -> None:

@@ -8,6 +8,7 @@ from simulators.drift import By, Drift
 from simulators.pipeline import SimulatedPlant, simulate
 from simulators.plant import Change, Observation, Order, Receipt, Setpoints, Status, TrainerResize
 from simulators.scenario import Event, EventKind, Horizon, Measurement, Move, Scenario
+from simulators.stations import Verifier
 from tests.unit.simulators.scenarios import HOT, RESTART, small
 from tuner.scenario_files import load
 
@@ -260,3 +261,11 @@ def test_engines_tell_what_they_did_up_to_now_and_a_look_changes_nothing() -> No
     for plant in (watched, left_alone):
         plant.run_step()
     assert watched.log[0].row == left_alone.log[0].row
+
+
+def test_the_wait_for_a_narrow_verifier_is_seen() -> None:
+    wide, narrow = (replace(small(8).stations, verifier=Verifier(10.0, at_once)) for at_once in (None, 2))
+    told = [simulate(replace(small(8), stations=stations), 1).log[-1].row.values for stations in (wide, narrow)]
+    assert told[0]["reward_latency_s"] == pytest.approx(10.0)
+    assert told[1]["rollout_latency_s"] > told[1]["reward_latency_s"] > 100.0
+    assert "reward_latency_s" not in simulate(small(4), 1).log[-1].row.values
