@@ -110,3 +110,10 @@ def test_a_slow_judge_is_met_by_more_rewards_at_once_and_gives_back_what_the_tra
     assert "60% of a rollout" in found.reason
     assert found.gain_frac is not None
     assert 0.0 < found.gain_frac.high <= freed(0.6 * (job.get("trainer_idle_frac") or 0.0))
+
+
+def test_a_wider_bound_that_gains_nothing_at_any_width_is_not_advised(steps: Steps) -> None:
+    job = steps(5, step_s=100, trainer_wait_s=26, weight_sync_s=53, rollout_s=60)
+    assert "staleness_bound" not in knobs(
+        advise(Topology(mode=Mode.OVERLAPPED, gpus_total=1), Setpoints(staleness_bound=0.0), job)
+    )
