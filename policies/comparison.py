@@ -38,6 +38,7 @@ WORKLOAD = (
     "turns_mean",
     "tool_calls_mean",
     "non_generation_mean_s",
+    "reward_latency_s",
     "trainer_idle_frac",
     "generator_idle_frac",
     "waste_frac",

@@ -94,6 +94,15 @@ DERIVATIONS: tuple[Derivation, ...] = (
         lambda u: u,
         "the update alone, where no log-prob pass is known",
     ),
+    Derivation(
+        "rollout_s",
+        "s",
+        ("trainer_wait_s",),
+        "trainer_wait_s",
+        lambda w: w,
+        "what the trainer of a serial job waits for is generation",
+        Mode.SERIAL,
+    ),
     _share("phase_gen_frac", "rollout_s", "step_s", "share of the step spent generating", Mode.SERIAL),
     _share("phase_trainer_frac", "trainer_busy_s", "step_s", "share of the step spent training", Mode.SERIAL),
     _share("phase_validation_frac", "validation_s", "step_s", "share of the step spent evaluating"),
@@ -178,6 +187,7 @@ DERIVATIONS: tuple[Derivation, ...] = (
         "rollout_s",
         "time of the mean rollout outside the model over the phase: a floor of the environment's share",
     ),
+    _share("reward_share_frac", "reward_latency_s", "rollout_latency_s", "share of a rollout with its judge"),
     Derivation(
         "zero_adv_frac",
         "1",

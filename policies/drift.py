@@ -13,6 +13,7 @@ WATCHED = {
     "tool_calls_mean": "tool calls",
     "rollout_latency_s": "rollout latency",
     "non_generation_mean_s": "tool time",
+    "reward_latency_s": "time with the judge",
     "zero_adv_frac": "share of groups without advantage",
     "truncated_frac": "share of truncated rollouts",
     "gen_tokens_per_s": "generation rate",

@@ -105,6 +105,19 @@ def phases_of(mode: Mode, known: Container[str]) -> tuple[str, ...]:
     return OVERLAPPED_PHASES if waits else SERIAL_PHASES
 
 
+STAND_INS: Mapping[str, tuple[str, ...]] = {
+    "rollout_s": ("trainer_wait_s",),
+    "trainer_busy_s": ("update_s", "logprob_s"),
+}
+"""Whose sum a phase is, in a step that does not log the phase itself."""
+
+
+def phase_s(values: Mapping[str, float], name: str) -> float | None:
+    """Seconds of a phase that `phases_of` names in one step, from its stand-ins where need be; None: not known."""
+    parts = [values[part] for part in STAND_INS.get(name, ()) if part in values]
+    return values.get(name, sum(parts) if parts else None)
+
+
 def _unaccounted(mode: Mode, snapshot: Snapshot, signals: Mapping[str, Signal]) -> dict[str, Signal]:
     """Share of the step that no phase claims: step by step where there are steps, else from the averages."""
     step = signals.get("step_s")
@@ -126,8 +139,7 @@ def _rest_of(row: Row, parts: list[str]) -> float | None:
     step = row.values.get("step_s", 0.0)
     if step <= TINY:
         return None
-    busy = row.values.get("update_s", 0.0) + row.values.get("logprob_s", 0.0)
-    return 1.0 - sum(row.values.get(name, busy if name == "trainer_busy_s" else 0.0) for name in parts) / step
+    return 1.0 - sum(phase_s(row.values, name) or 0.0 for name in parts) / step
 
 
 def segments(rows: tuple[Row, ...]) -> list[tuple[Row, ...]]:

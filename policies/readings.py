@@ -8,6 +8,7 @@ from math import log, sqrt
 from statistics import fmean
 
 from policies.beliefs import Reading
+from policies.estimators import phase_s
 from simulators.plant import Mode, Observation, Setpoints, Topology
 from simulators.signals import TINY
 from simulators.snapshot import Row, Snapshot
@@ -176,7 +177,7 @@ def readings(values: Mapping[str, float], topology: Topology, batch: float | Non
 
 def _generator(values: Mapping[str, float], topology: Topology, batch: float | None) -> Reading | None:
     if topology.mode is Mode.SERIAL:
-        rate = _over(batch, values.get("rollout_s"))
+        rate = _over(batch, phase_s(values, "rollout_s"))
         return None if rate is None else Reading(rate, NOISE_VARIANCE)
     step = values.get("step_s")
     rate = values.get("gen_samples_per_s") or _over(batch, step)

@@ -76,6 +76,8 @@ class Counters:
     outside_s: float = 0.0
     queued_s: float = 0.0
     box_wait_s: float = 0.0
+    judge_s: float = 0.0
+    """With the verifier and in the queue before it, of those that came back."""
     tenant_tokens: float = 0.0
     staleness: tuple[int, ...] = ()
     """Trained rollouts by staleness in versions."""

@@ -30,7 +30,7 @@ def signals_of(delta: Counters, job: Job, step: int, longest_tokens: int) -> dic
     found = {
         **_step(delta, job, seconds, step),
         **_flow(delta, job, seconds),
-        **_rollouts(delta),
+        **_rollouts(delta, job),
         "resp_len_max": float(longest_tokens) or None,
         **_engines(delta, job, seconds),
         **_sandboxes(delta, job, seconds),
@@ -94,11 +94,12 @@ def _flow(delta: Counters, job: Job, seconds: float) -> dict[str, float | None]:
     }
 
 
-def _rollouts(delta: Counters) -> dict[str, float | None]:
-    turns = _over(delta.turns, delta.finished)
+def _rollouts(delta: Counters, job: Job) -> dict[str, float | None]:
+    turns, judged = _over(delta.turns, delta.finished), job.stations.verifier is not None
     return {
         "rollout_latency_s": _over(delta.rollout_s, delta.finished),
         "non_generation_mean_s": _over(delta.outside_s, delta.finished),
+        "reward_latency_s": _over(delta.judge_s, delta.finished) if judged else None,
         "resp_len_mean": _over(delta.trained_response, delta.trained),
         "prompt_len_mean": _over(delta.trained_tokens - delta.trained_response, delta.trained),
         "tokens_total": float(delta.trained_tokens),

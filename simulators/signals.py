@@ -118,6 +118,11 @@ _ROLLOUT = (
         across=Fold.MEAN,
     ),
     _s(
+        "reward_latency_s",
+        "mean time of one rollout with its judge or verifier, the wait for it included; part of rollout_latency_s",
+        across=Fold.MEAN,
+    ),
+    _s(
         "sandbox_start_s",
         "mean time to start one sandbox or environment",
         "t_sandbox_start_s",
@@ -229,7 +234,7 @@ _ENGINE = (
 _WORLD = (
     _count("sandbox_active", "sandboxes", "sandboxes alive"),
     _count("sandbox_pending", "sandboxes", "sandboxes asked for and not started"),
-    _count("sandbox_quota", "sandboxes", "most sandboxes the provider allows"),
+    _count("sandbox_quota", "sandboxes", "most sandboxes the provider allows", over=Fold.LAST),
     _frac("sandbox_fail_frac", "share of sandboxes that failed to start or died"),
     SignalSpec("host_memory_bytes", "bytes", "memory of the process that holds the rollout buffer", Fold.MAX),
     SignalSpec("host_memory_limit_bytes", "bytes", "memory at which that process is killed", Fold.MIN),

@@ -108,7 +108,7 @@ VERDICTS: Mapping[str, Mapping[Verdict, Definition]] = {
             ("QUOTA_NEAR", "FAILURES", "SLOW_START_S", "NAMEABLE"),
         ),
         Verdict.STALENESS_WASTE: Definition(
-            f"{generator.NAMEABLE:.0%} of the dispatched rollouts are dropped as too old", ("NAMEABLE",)
+            f"{generator.MUCH_WASTE:.0%} of the dispatched rollouts are dropped as too old", ("MUCH_WASTE",)
         ),
     },
     TRAINER: {
@@ -126,7 +126,11 @@ VERDICTS: Mapping[str, Mapping[Verdict, Definition]] = {
         Verdict.WEIGHT_SYNC_BOUND: Definition("publishing and loading weights has the largest share of wall time"),
     },
     BESIDE: {
-        Verdict.REWARD_BOUND: Definition("rewards computed after generation"),
+        Verdict.REWARD_BOUND: Definition(
+            f"rewards computed after generation; or on the generator's side {generator.NAMEABLE:.0%} of a rollout "
+            "passes with its judge or verifier",
+            ("NAMEABLE",),
+        ),
         Verdict.VALIDATION_BOUND: Definition("evaluation, amortised over its period; an unknown period is a finding"),
         Verdict.CHECKPOINT_BOUND: Definition("checkpoints, amortised over their period"),
         Verdict.OVERHEAD_BOUND: Definition(

@@ -8,7 +8,7 @@ from simulators.plant import Setpoints
 from simulators.snapshot import Snapshot
 
 NAMEABLE = 0.5
-"""A cause names the verdict when it explains at least this share of the generator's time."""
+"""A cause names the verdict when it explains at least this share of the generator's time, if LEAST knows no other."""
 FEW_RESIDENTS = 16
 """Requests per engine at or under which a decode batch gives up about half of its throughput (8: 35 %, 32: 75 %)."""
 SLOW_S_PER_TOKEN = 0.1
@@ -21,6 +21,8 @@ CROWDED_PER_GPU = 32.0
 """Rollouts per GPU beyond which a slow rollout may simply have waited its turn; also where the GPUs are unknown."""
 MUCH_WASTE = 0.3
 """More rollouts lost than this is the first thing to say of a slow generator."""
+LEAST = {Verdict.STALENESS_WASTE: MUCH_WASTE}
+"""Causes that name the verdict from another share on: what is thrown away is counted, the others are inferred."""
 UNNAMED = "why it is slow is not in the data"
 """The reason where no one cause can be named."""
 FULL = 0.9
@@ -44,10 +46,10 @@ class GeneratorCause:
 
 
 def generator_cause(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause:
-    """The first nameable cause, from the outside in: sandbox, environment, staleness, client, engines, tail."""
-    for rule in (_sandbox, _environment, _stale, _client, _engines, _few_in_flight, _slow_engine, _tail):
+    """The first nameable cause, from the outside in: sandbox, judge, environment, staleness, client, engines, tail."""
+    for rule in (_sandbox, _judge, _environment, _stale, _client, _engines, _few_in_flight, _slow_engine, _tail):
         cause = rule(setpoints, snapshot)
-        if cause is not None and cause.share_frac >= NAMEABLE:
+        if cause is not None and cause.share_frac >= LEAST.get(cause.verdict, NAMEABLE):
             return cause
     waste = snapshot.get("waste_frac") or 0.0
     lost = f"{waste:.0%} of the rollouts it starts are never trained"
@@ -81,6 +83,14 @@ def _sandbox(setpoints: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
     return None
 
 
+def _judge(_: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
+    share = snapshot.get("reward_share_frac")
+    if share is None:
+        return None
+    reason = f"{share:.0%} of a rollout passes with its judge or verifier"
+    return GeneratorCause(Verdict.REWARD_BOUND, share, 0.6, reason)
+
+
 def _environment(_: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
     share = snapshot.get("env_share_frac")
     if share is None:
@@ -103,8 +113,8 @@ def _client(_: Setpoints, snapshot: Snapshot) -> GeneratorCause | None:
     flight, running = snapshot.get("inflight_rollouts"), snapshot.get("running")
     if flight and running is not None:
         inside = running + (snapshot.get("queued") or 0.0)
-        tools = snapshot.get("env_share_frac") or 0.0
-        outside = max(0.0, 1.0 - inside / flight - tools)
+        elsewhere = sum(snapshot.get(name) or 0.0 for name in ("env_share_frac", "reward_share_frac"))
+        outside = max(0.0, 1.0 - inside / flight - elsewhere)
         if inside < REACHED * flight:
             reason = f"{flight:.0f} rollouts are in flight and only {inside:.0f} have reached an engine"
             return GeneratorCause(Verdict.CLIENT_BOUND, outside, 0.6, reason)

@@ -5,6 +5,7 @@ from statistics import stdev
 from policies.base import Cause, Verdict
 from policies.diagnosis.budget import Budget
 from policies.diagnosis.generator import generator_cause
+from policies.estimators import phase_s
 from simulators.plant import Mode, Setpoints, Topology
 from simulators.signals import TINY
 from simulators.snapshot import Snapshot
@@ -168,9 +169,9 @@ def _waits_persistently(snapshot: Snapshot) -> bool:
 def _error(snapshot: Snapshot, name: str) -> float:
     """Half width of a phase's share: what the steps scatter and what the step does not account for."""
     shares = [
-        row.values[name] / row.values["step_s"]
+        seconds / row.values["step_s"]
         for row in snapshot.rows
-        if name in row.values and row.values.get("step_s", 0.0) > TINY
+        if row.values.get("step_s", 0.0) > TINY and (seconds := phase_s(row.values, name)) is not None
     ]
     scatter = stdev(shares) / len(shares) ** 0.5 if len(shares) > 1 else 0.0
     rest = abs(snapshot.get("unaccounted_frac") or 0.0)

@@ -5,6 +5,7 @@ from math import inf
 
 from policies.base import Diagnosis, Interval, Recommendation, Verdict
 from policies.diagnosis.budget import Budget
+from policies.diagnosis.generator import NAMEABLE
 from policies.prospects import Prospects
 from simulators.calibration import Answer
 from simulators.plant import Bounds, Mode, Setpoints, Topology
@@ -51,7 +52,12 @@ class Case:
 
     @property
     def generator_side(self) -> bool:
-        return self.verdict in GENERATOR_SIDE
+        return self.verdict in GENERATOR_SIDE or self.judged
+
+    @property
+    def judged(self) -> bool:
+        """True where rewards hold a rollout up from inside, and not the step after it."""
+        return self.verdict is Verdict.REWARD_BOUND and (self.get("reward_share_frac") or 0.0) >= NAMEABLE
 
     @property
     def generator_slower(self) -> bool:

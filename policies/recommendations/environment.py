@@ -50,6 +50,12 @@ def _sandboxes(case: Case) -> Iterator[Ranked]:
 def _verifiers(case: Case) -> Ranked:
     share = case.frac("reward_s")
     reason = f"Rewards take {share:.0%} of the wall time after generation: score while others still generate."
+    if case.judged:
+        inside = case.get("reward_share_frac") or 0.0
+        share = inside * max(case.generator_frac, 0.1)
+        reason = (
+            f"{inside:.0%} of a rollout passes with its judge or verifier: let more score at once, or a faster one."
+        )
     more, gain = "more verifiers at once", at_most(freed(share))
     return Ranked(0.4, Recommendation("reward_concurrency", Direction.UP, None, more, "", gain, reason))
 

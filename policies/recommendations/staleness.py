@@ -43,12 +43,12 @@ def _share_lost(case: Case, dropped: float) -> float:
 
 
 def least_enough(case: Case, bound: float) -> tuple[float, Interval] | None:
-    """The smallest step with most of the gain of the largest."""
+    """The smallest step with most of the gain of the largest; None where no step gains."""
     gains = [(bound + step, case.prospects.gain(staleness_bound=bound + step)) for step in STEPS]
     known = [(further, gain) for further, gain in gains if gain is not None]
-    if not known:
+    best = max((gain.mean for _, gain in known), default=0.0)
+    if best <= 0.0:
         return None
-    best = max(gain.mean for _, gain in known)
     return next((further, gain) for further, gain in known if gain.mean >= MOST * best)
 
 

@@ -85,6 +85,7 @@ def release_box(s, r):
 
 @called
 def want_verifier(s, r):
+    s.times_wide[r, TW.judge] = s.x[X.now]
     s.rollouts_wide[r, RW.state] = JUDGE_QUEUE
     append(s, N.judge_head, r)
     start_verifying(s)

@@ -94,6 +94,7 @@ def come_back(s, e, r):
             arrive_wide(s, e, r)
     elif state == VERIFYING:
         s.n[N.judging] -= 1
+        s.x[X.judge_s] += s.x[X.now] - s.times_wide[r, TW.judge]
         start_verifying(s)
         finish_wide(s, e, r)
     else:

@@ -46,7 +46,7 @@ X = _names(
     # cumulative seconds and areas under counts
     " area_in_flight area_resident area_outside area_queued area_ring training_s sync_s decoded_tokens context_area"
     " engine_busy_s rollout_s trained_rollout_s stint_s group_s queue_age_s ring_s resident_s outside_s queued_s"
-    " box_wait_s tenant_tokens",
+    " box_wait_s judge_s tenant_tokens",
 )
 # An engine, a rollout and a group are a cache line each: what most events touch, in 8-byte and in 4-byte columns of the
 # same 64 bytes. What else there is (the widest variant's, mostly) has tables of its own.
@@ -58,7 +58,7 @@ EW = _names("EW", "draining reserved overflowing cached_head cached_tail")
 R = _names("R", "group member draw version tokens context turn turns response engine next")
 T = _names("T", "dispatched entered", 6)
 RW = _names("RW", "state flags cached before link")
-TW = _names("TW", "began tax box")
+TW = _names("TW", "began tax box judge")
 G = _names("G", "id size started done solved tokens response kept prompt_tokens target")
 H = _names("H", "solve_rate factor score", 5)
 M = _names("M", "opened ready longest")

@@ -37,6 +37,7 @@ ROLLOUTS = (
     *_matrix("timing/total/mean", "rollout_latency_s"),
     *_matrix("timing/total/max", "slowest_s"),
     *_matrix("timing/agent/harness/mean", "non_generation_mean_s"),
+    *_matrix("timing/scoring/mean", "reward_latency_s"),
     *_matrix("timing/setup/mean", "sandbox_start_s"),
     Alias("generation_ms/all/mean", "rollout_latency_s", 1e-3),
     Alias("generation_ms/all/max", "slowest_s", 1e-3),

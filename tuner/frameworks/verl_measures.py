@@ -42,6 +42,7 @@ ROLLOUTS = (
     Alias("timing_s/agent_loop/slowest/generate_sequences", "slowest_s"),
     Alias("timing_s/agent_loop/slowest/response_length", "slowest_tokens"),
     Alias("timing_s/agent_loop/tool_calls/mean", "non_generation_mean_s"),
+    Alias("timing_s/agent_loop/compute_score/mean", "reward_latency_s"),
     Alias("fully_async/processing_time/tp99", "rollout_p99_s"),
     Alias("response_length/mean", "resp_len_mean"),
     Alias("response_length/max", "resp_len_max"),
@@ -144,11 +145,12 @@ def _rollouts(raw: Mapping[str, float]) -> dict[str, float]:
 
 
 def _latency(raw: Mapping[str, float]) -> dict[str, float]:
-    """Generation and tool calls of a rollout are timed apart; a rollout lasts for both."""
+    """Generation, tool calls and scoring of a rollout are timed apart; a rollout lasts for all three."""
     generated = raw.get("timing_s/agent_loop/generate_sequences/mean", raw.get("fully_async/processing_time/avg"))
     timed: dict[str, float] = {}
     if generated is not None:
-        timed["rollout_latency_s"] = generated + raw.get("timing_s/agent_loop/tool_calls/mean", 0.0)
+        apart = (raw.get(f"timing_s/agent_loop/{part}/mean", 0.0) for part in ("tool_calls", "compute_score"))
+        timed["rollout_latency_s"] = generated + sum(apart)
     if "timing_s/agent_loop/slowest/generate_sequences" not in raw:
         longest = raw.get("timing_s/agent_loop/generate_sequences/max", raw.get("fully_async/processing_time/max"))
         timed |= {} if longest is None else {"slowest_s": longest}

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from policies.base import Phase, SplitCurve, SplitPoint
 from policies.diagnosis.budget import NAMES
-from policies.estimators import phases_of
+from policies.estimators import phase_s, phases_of
 from simulators.plant import Mode
 from simulators.snapshot import Row, Snapshot, fold_rows
 from tuner.report import pictures, words
@@ -164,10 +164,7 @@ def phases(row: Row, mode: Mode) -> dict[str, float]:
         return {}
     found = {}
     for name in phases_of(mode, row.values):
-        value = row.values.get(name)
-        if name == "trainer_busy_s" and value is None:
-            parts = [row.values[n] for n in ("update_s", "logprob_s") if n in row.values]
-            value = sum(parts) if parts else None
+        value = phase_s(row.values, name)
         if value is not None and value > 0:
             found[name] = value
     return found | {"unaccounted": max(0.0, step - sum(found.values()))}

@@ -22,8 +22,10 @@ from policies.beliefs import (
 )
 from policies.laws.static import Static
 from policies.noticing import noticed
+from policies.readings import readings
 from policies.rules import Rules
 from policies.state import State
+from simulators.plant import Mode, Topology
 from tests.plants import START, TOPOLOGY, FluidPlant
 
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True)
@@ -153,3 +155,11 @@ def test_the_limit_of_the_gate_is_the_quantile_it_says() -> None:
     assert taken is not None
     assert refused is not None
     assert (taken.refused, refused.refused) == (0, 1)
+
+
+def test_a_serial_step_that_logs_only_what_its_trainer_waits_for_shows_both_rates() -> None:
+    serial, step = Topology(mode=Mode.SERIAL), {"step_s": 100.0, "trainer_wait_s": 64.0, "trainer_busy_s": 32.0}
+    found = readings(step, serial, 512)
+    assert {side: reading.per_s for side, reading in found.items()} == {"generator": 8.0, "trainer": 16.0}
+    assert not found["generator"].at_least
+    assert readings(step | {"rollout_s": 32.0}, serial, 512)["generator"].per_s == 16.0

@@ -132,3 +132,9 @@ def test_a_disaggregated_replica_moves_in_one_piece():
     topology, setpoints = FRAMEWORK.facts(Observed(config=config))
     assert (topology.gpus_per_engine, setpoints.engines) == (64, 2)
     assert (setpoints.gpus_prefill, setpoints.gpus_decode) == (48, 80)
+
+
+def test_the_time_of_scoring_is_a_part_of_the_rollouts(neutral):
+    scored = {f"train/agg/effective/solver/timing/{part}/mean": s for part, s in (("scoring", 48.0), ("total", 240.0))}
+    signals = neutral(FRAMEWORK, Record(scored, 1), OVERLAPPED)
+    assert (signals["reward_latency_s"], signals["rollout_latency_s"]) == (48.0, 240.0)

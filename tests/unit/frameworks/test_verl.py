@@ -187,3 +187,12 @@ def test_stale_rollouts_alone_do_not_tell_who_shares_gpus():
 def test_throughput_per_gpu_tells_the_gpus(read_console):
     records = read_console(FRAMEWORK, "verl/smollm-1gpu/console.log").records
     assert FRAMEWORK.facts(observed(records))[0].gpus_total == 1
+
+
+def test_a_rollout_lasts_until_it_has_its_score(read_console, neutral):
+    (record, *_) = read_console(FRAMEWORK, "verl/issue-7412/console.log").records
+    timed = {f"timing_s/agent_loop/{part}/mean": s for part, s in (("tool_calls", 20.0), ("compute_score", 90.0))}
+    values = record.values | timed | {"timing_s/agent_loop/generate_sequences/mean": 40.0}
+    signals = neutral(FRAMEWORK, Record(values, record.step), Mode.SERIAL)
+    assert (signals["rollout_latency_s"], signals["reward_latency_s"]) == (150.0, 90.0)
+    assert signals["non_generation_mean_s"] == 20.0

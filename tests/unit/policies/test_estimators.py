@@ -127,3 +127,12 @@ def test_a_jump_in_the_step_number_starts_another_stretch() -> None:
 def test_merged_steps_are_no_jump() -> None:
     rows = tuple(Row({"step_s": 10.0}, step, weight=4, last_step=step + 3) for step in (0, 4, 8))
     assert len(segments(rows)) == 1
+
+
+def test_what_the_trainer_of_a_serial_job_waits_for_is_generation(steps: Steps) -> None:
+    waits = {"step_s": [100, 200], "trainer_wait_s": [60, 160], "trainer_busy_s": [40, 40]}
+    found = steps(2, mode=Mode.SERIAL, **waits)
+    assert found.get("rollout_s") == pytest.approx(110)
+    assert found.get("unaccounted_frac") == pytest.approx(0.0)
+    assert steps(2, mode=Mode.SERIAL, rollout_s=50, **waits).get("rollout_s") == pytest.approx(50)
+    assert steps(2, **waits).get("rollout_s") is None

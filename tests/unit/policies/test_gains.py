@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.base import Advice
+from policies.base import Advice, Verdict
 from policies.recommendations import advise
 from policies.recommendations.case import GAIN_MAX, at_most, freed, saved_by_doubling
 from policies.recommendations.engines import batch_gain
@@ -100,3 +100,20 @@ def test_where_no_answer_ends_the_cap_comes_before_the_tasks(steps: Steps) -> No
     first, second, *_ = advise(Topology(mode=Mode.OVERLAPPED), SPLIT, job).recommendations
     assert (first.knob, first.unit, second.knob) == ("engine_settings", "response tokens", "curriculum_filter")
     assert second.gain_frac is None, "no useful group was seen: nobody knows what useful ones would bring"
+
+
+def test_a_slow_judge_is_met_by_more_rewards_at_once_and_gives_back_what_the_trainer_waits(steps: Steps) -> None:
+    job = steps(6, reward_latency_s=60, rollout_latency_s=100, **STARVING)
+    advice = advise(Topology(mode=Mode.OVERLAPPED), SPLIT, job)
+    assert advice.diagnosis.verdict is Verdict.REWARD_BOUND
+    found = next(r for r in advice.recommendations if r.knob == "reward_concurrency")
+    assert "60% of a rollout" in found.reason
+    assert found.gain_frac is not None
+    assert 0.0 < found.gain_frac.high <= freed(0.6 * (job.get("trainer_idle_frac") or 0.0))
+
+
+def test_a_wider_bound_that_gains_nothing_at_any_width_is_not_advised(steps: Steps) -> None:
+    job = steps(5, step_s=100, trainer_wait_s=26, weight_sync_s=53, rollout_s=60)
+    assert "staleness_bound" not in knobs(
+        advise(Topology(mode=Mode.OVERLAPPED, gpus_total=1), Setpoints(staleness_bound=0.0), job)
+    )

@@ -19,6 +19,7 @@ UNKNOWN = Setpoints()
         (Verdict.SANDBOX_BOUND, UNKNOWN, {"sandbox_start_s": 400}),
         (Verdict.SANDBOX_BOUND, UNKNOWN, {"sandbox_start_s": 60, "rollout_latency_s": 100}),
         (Verdict.ENV_BOUND, UNKNOWN, {"non_generation_mean_s": 60, "rollout_latency_s": 100}),
+        (Verdict.REWARD_BOUND, UNKNOWN, {"reward_latency_s": 60, "rollout_latency_s": 100}),
         (Verdict.STALENESS_WASTE, UNKNOWN, {"dispatched": 100, "dropped_stale": 60}),
         (Verdict.CLIENT_BOUND, UNKNOWN, {"inflight_rollouts": 512, "running": 40, "queued": 0}),
         (Verdict.CLIENT_BOUND, UNKNOWN, {"gpu_util_frac": 0.2, "batch_rollouts": 1024, "rollout_s": 30}),
@@ -47,9 +48,29 @@ def test_what_lies_outside_the_engines_is_named_before_what_lies_inside(steps: S
     assert generator_cause(UNKNOWN, both).verdict is Verdict.ENV_BOUND
 
 
+def test_rollouts_that_wait_for_their_judge_are_not_stuck_on_the_way_to_an_engine(steps: Steps) -> None:
+    flight = {"inflight_rollouts": 512, "running": 200, "queued": 0, "rollout_latency_s": 100}
+    assert generator_cause(UNKNOWN, steps(4, **flight)).verdict is Verdict.CLIENT_BOUND
+    assert generator_cause(UNKNOWN, steps(4, reward_latency_s=60, **flight)).verdict is Verdict.REWARD_BOUND
+    assert generator_cause(UNKNOWN, steps(4, reward_latency_s=40, **flight)).verdict is Verdict.GENERATION_BOUND
+
+
 def test_a_cause_that_explains_less_than_half_names_nothing(steps: Steps) -> None:
     short = steps(4, non_generation_mean_s=20, rollout_latency_s=100, slowest_s=150)
     assert generator_cause(UNKNOWN, short).verdict is Verdict.GENERATION_BOUND
+
+
+def test_sandboxes_at_a_quota_that_fell_are_at_its_wall(steps: Steps) -> None:
+    fallen = steps(4, sandbox_active=412, sandbox_quota=[2400, 2400, 2400, 420])
+    assert generator_cause(UNKNOWN, fallen).verdict is Verdict.SANDBOX_BOUND
+
+
+@pytest.mark.parametrize(("dropped", "verdict"), [(35, Verdict.STALENESS_WASTE), (25, Verdict.GENERATION_BOUND)])
+def test_a_third_of_the_rollouts_thrown_away_as_too_old_is_the_cause(
+    steps: Steps, dropped: float, verdict: Verdict
+) -> None:
+    cause = generator_cause(UNKNOWN, steps(4, dispatched=100, accepted=100 - dropped, dropped_stale=dropped))
+    assert cause.verdict is verdict, cause.reason
 
 
 def test_a_queue_on_few_gpus_is_no_slow_engine(steps: Steps) -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import Verdict
+from policies.diagnosis import diagnose
 from policies.diagnosis.budget import wall_time_budget
 from policies.diagnosis.waiting import causes_of, coupling_idle_frac, generator_is_slower
 from simulators.plant import Mode, Setpoints, Topology
@@ -25,6 +26,17 @@ def test_in_a_serial_job_each_phase_could_give_back_its_own_share(steps: Steps) 
     assert shares(serial, Mode.SERIAL) == pytest.approx(
         {Verdict.GENERATION_BOUND: 0.6, Verdict.TRAINER_BOUND: 0.3, Verdict.WEIGHT_SYNC_BOUND: 0.1}
     )
+
+
+def test_in_a_serial_job_that_logs_a_wait_and_no_generation_the_wait_is_the_generators(steps: Steps) -> None:
+    serial = steps(6, mode=Mode.SERIAL, step_s=100, trainer_wait_s=62, trainer_busy_s=30, weight_sync_s=8)
+    assert shares(serial, Mode.SERIAL) == pytest.approx(
+        {Verdict.GENERATION_BOUND: 0.62, Verdict.TRAINER_BOUND: 0.3, Verdict.WEIGHT_SYNC_BOUND: 0.08}
+    )
+    found = diagnose(Topology(mode=Mode.SERIAL), Setpoints(), serial)
+    assert found.verdict is Verdict.GENERATION_BOUND
+    assert "generation" in [phase.name for phase in found.budget]
+    assert "unaccounted-time" not in [finding.code for finding in found.findings]
 
 
 def test_an_overlapped_generator_gives_back_only_what_the_trainer_waits(steps: Steps) -> None:

@@ -91,6 +91,11 @@ def test_the_phases_of_a_step_add_up_to_it() -> None:
     assert found == {"rollout_s": 50.0, "trainer_busy_s": 30.0, "unaccounted": 20.0}
 
 
+def test_in_a_serial_job_the_wait_is_drawn_as_generation_where_that_is_not_logged() -> None:
+    row = Row({"step_s": 100.0, "trainer_wait_s": 60.0, "trainer_busy_s": 40.0})
+    assert phases(row, Mode.SERIAL) == {"rollout_s": 60.0, "trainer_busy_s": 40.0, "unaccounted": 0.0}
+
+
 def test_in_an_overlapped_job_the_wait_is_a_phase_and_the_generation_is_not() -> None:
     row = Row({"step_s": 100.0, "rollout_s": 95.0, "trainer_wait_s": 30.0, "trainer_busy_s": 70.0})
     assert phases(row, Mode.OVERLAPPED) == {"trainer_busy_s": 70.0, "trainer_wait_s": 30.0, "unaccounted": 0.0}

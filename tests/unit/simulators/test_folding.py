@@ -39,6 +39,11 @@ def test_a_gauge_speaks_for_now_and_a_total_for_the_end() -> None:
     assert folded["preemptions"][0] == 100.0
 
 
+def test_a_quota_is_the_one_in_force_now_and_no_mean_of_those_there_were() -> None:
+    rows = [Row({"sandbox_quota": quota}, step) for step, quota in enumerate((2400.0, 2400.0, 420.0))]
+    assert fold_rows(rows)["sandbox_quota"][0] == 420.0
+
+
 @pytest.mark.parametrize("name", SIGNALS)
 def test_what_is_not_finite_is_impossible_for_every_signal(name: str) -> None:
     assert not any(is_possible(name, odd) for odd in (float("nan"), float("inf"), float("-inf")))

@@ -8,6 +8,7 @@ from simulators.drift import By, Drift
 from simulators.pipeline import SimulatedPlant, simulate
 from simulators.plant import Change, Observation, Order, Receipt, Setpoints, Status, TrainerResize
 from simulators.scenario import Event, EventKind, Horizon, Measurement, Move, Scenario
+from simulators.stations import Verifier
 from tests.unit.simulators.scenarios import HOT, RESTART, small
 from tuner.scenario_files import load
 
@@ -284,3 +285,11 @@ def test_the_longest_rollout_of_each_batch_is_told_and_is_no_longer_than_the_cap
     assert all(mean < longest <= cap for mean, longest in found)
     shown = [row.values["resp_len_max"] for row in plant.observe(plant.now_s).snapshot.rows]
     assert shown == [longest for _, longest in found]  # one rollout's tokens are counted, not measured
+
+
+def test_the_wait_for_a_narrow_verifier_is_seen() -> None:
+    wide, narrow = (replace(small(8).stations, verifier=Verifier(10.0, at_once)) for at_once in (None, 2))
+    told = [simulate(replace(small(8), stations=stations), 1).log[-1].row.values for stations in (wide, narrow)]
+    assert told[0]["reward_latency_s"] == pytest.approx(10.0)
+    assert told[1]["rollout_latency_s"] > told[1]["reward_latency_s"] > 100.0
+    assert "reward_latency_s" not in simulate(small(4), 1).log[-1].row.values
