@@ -11,7 +11,7 @@ from math import erfc, exp, hypot, isfinite, log, sqrt
 from policies.beliefs import EXPONENT_HIGH, EXPONENT_LOW, EXPONENT_MEAN
 from policies.control import Draw
 from policies.delivered import Fitted
-from policies.fitted import RECENT, brought, fit, read, with_clipped_mean
+from policies.fitted import RECENT, brought, fit, read, why_not, with_clipped_mean
 from policies.following import mean_of
 from policies.outlook import CLEAR, Outlook, to_come
 from policies.readings import kept_rows
@@ -65,6 +65,9 @@ class NominalModeller:
         if fitted is None:
             return None
         return replace(_drawn(fitted, (1.0, 1.0), EXPONENT_MEAN), doubt=fitted.doubt.ratio)
+
+    def why_not(self, seen: Observation) -> str:
+        return why_not(self.job, seen)
 
     def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
         """`count` equally likely jobs, and some of another structure: the tail hidden, at the same rates."""
