@@ -51,6 +51,11 @@ class CalibratedModeller:
         middle = _at([p for _, p in known], 0.5)
         return Draw(PossibleJob(middle), middle.workload, doubt=doubt)
 
+    def why_not(self, seen: Observation) -> str:
+        if not seen.in_force.gpus_trainer or not seen.in_force.gpus_generator:
+            return "how many GPUs each side has is not known"
+        return "its steps tell too little of where their time goes"
+
     def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
         """`count` of them by their weights, evenly, and some of another structure: the tail hidden."""
         known = self._possible(seen)

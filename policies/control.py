@@ -95,6 +95,10 @@ class Modeller(Protocol):
 
     def central(self, seen: Observation) -> Draw | None: ...
 
+    def why_not(self, seen: Observation) -> str:
+        """Why there is no central one, where there is none."""
+        ...
+
     def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]: ...
 
 
@@ -122,6 +126,8 @@ class View:
     horizon_s: float = inf
     """What is left of the run, or the half-life of its drift where that is shorter: later gains do not count."""
     model: PlantModel | None = None
+    no_model: str = ""
+    """Why there is none, where one was asked for."""
     workload: Workload | None = None
     doubt: float = 0.0
     """Of the model: variance of ln(generator's rate / trainer's)."""

@@ -83,9 +83,11 @@ def view_of(rules: Rules, state: State, seen: Observation) -> View:
     """What the policy may know. While it rests until its next review, no model is made for it."""
     view, due_s = _bare_view(rules, state, seen), state.memory.get(REVIEW_S, 0.0)
     rests = isinstance(due_s, float) and seen.time_s < due_s
-    central = rules.modeller.central(seen) if rules.modeller is not None and not rests else None
-    if central is None:
+    if rules.modeller is None or rests:
         return view
+    central = rules.modeller.central(seen)
+    if central is None:
+        return replace(view, no_model=rules.modeller.why_not(seen))
     return replace(
         view, model=central.model, workload=central.workload, doubt=central.doubt, simulator=central.simulator
     )

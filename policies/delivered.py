@@ -102,6 +102,14 @@ def delivering(fitted: Fitted, rows: Sequence[Row]) -> Fitted | None:
     return Fitted(_slowed(fitted.job, logs), replace(doubt, misfit=max(0.0, left - doubt.noise)))
 
 
+def unlike(job: Job, rows: Sequence[Row]) -> str:
+    """What `delivering` could not bring together."""
+    seen, made = followed(rows, [row_rate(row.values) for row in rows]), _useful_per_s(job)
+    told = "nothing that is known" if seen is None else f"{seen.rate:.3g} rollouts/s with advantage"
+    would = "nothing" if made is None else f"{made:.3g}"
+    return f"it delivers {told}; built as stated it would make {would}, and no speed of either side explains that"
+
+
 def _slowed(job: Job, logs: tuple[float, float]) -> Job:
     """Both sides slower by that much, in logarithms: (engines, trainer)."""
     return with_engine_factor(with_trainer_factor(job, exp(logs[1])), exp(logs[0]))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import hypot, inf, sqrt
 
 from policies.beliefs import EXPONENT_MEAN, Belief
-from policies.delivered import MISFIT, Doubt, Fitted, delivering
+from policies.delivered import MISFIT, Doubt, Fitted, delivering, unlike
 from policies.following import followed, level, mean_of, newest
 from policies.readings import ROWS_MIN, kept_rows, of_one_setting
 from policies.settings import missing_of, without
@@ -63,12 +63,36 @@ def fit(job: Job, seen: Observation) -> Fitted | None:
     return None if found is None else brought(found)
 
 
+def why_not(job: Job, seen: Observation) -> str:
+    """Why `fit` says None, where it does."""
+    found = _at_work(job, seen)
+    if found is None:
+        return "neither a step of it nor its engines were seen in the setting in force"
+    if _refuted(found) and found.engine is not None:
+        return (
+            f"before its first step its engines seem {1.0 / found.engine.rate:.2g} times as fast as its file states: "
+            "another job, or one that has not begun"
+        )
+    return unlike(found.job, found.rows)
+
+
 def read(job: Job, seen: Observation) -> Read | None:
     """What the steps in view say of workload, surroundings and both sides; None while nothing is seen, or before the
     first step what cannot be.
 
     # the first look says 3.3 times as slow as stated: ln 1.19, beyond 3 x 0.23 -> None
     """
+    found = _at_work(job, seen)
+    return None if found is None or _refuted(found) else found
+
+
+def _refuted(found: Read) -> bool:
+    if found.rows or found.engine is None:
+        return False
+    return abs(found.engine.log_mean) > SIGMAS * hypot(STATED, sqrt(found.engine.variance))
+
+
+def _at_work(job: Job, seen: Observation) -> Read | None:
     steps = kept_rows(seen.snapshot)[-ROWS:]
     rows = of_one_setting(seen.snapshot)[-ROWS:]
     at_work = rows or seen.snapshot.engine_rows[-RECENT:]
@@ -81,8 +105,6 @@ def read(job: Job, seen: Observation) -> Read | None:
         job = replace(job, workload=_workload(job, rows if len(rows) >= ROWS_MIN else steps))
     job, trainer = _trainer(job, rows)
     job, engine = _engine(job, at_work)
-    if not rows and engine is not None and abs(engine.log_mean) > SIGMAS * hypot(STATED, sqrt(engine.variance)):
-        return None
     return Read(job, engine, trainer, rows)
 
 

@@ -11,7 +11,7 @@ from math import exp, hypot, isfinite, sqrt
 from policies.beliefs import EXPONENT_HIGH, EXPONENT_LOW, EXPONENT_MEAN
 from policies.control import Draw
 from policies.delivered import Fitted
-from policies.fitted import brought, fit, read
+from policies.fitted import brought, fit, read, why_not
 from policies.outlook import Outlook, to_come
 from policies.settings import values
 from policies.sides import hinged, with_engine_factor, with_trainer_factor
@@ -59,6 +59,9 @@ class NominalModeller:
         if fitted is None:
             return None
         return replace(_drawn(fitted, (1.0, 1.0), EXPONENT_MEAN), doubt=fitted.doubt.ratio)
+
+    def why_not(self, seen: Observation) -> str:
+        return why_not(self.job, seen)
 
     def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
         """`count` equally likely jobs, and some of another structure: the tail hidden, at the same rates."""

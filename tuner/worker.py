@@ -196,6 +196,9 @@ class Simulated:
         self.engine.begin()
         return replace(own, simulator=simulated.model)
 
+    def why_not(self, seen: Observation) -> str:
+        return self.inner.why_not(seen)
+
     def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
         own = self.inner.draws(seen, count, seed)
         self.engine.begin()

@@ -55,7 +55,7 @@ SHOWN = 3
 DOUBTS = (0.5, 1.0, 1.5)
 """How far a model's gain of a knob other than the split is believed: low, mean, high."""
 
-NO_MODEL = "no calibrated model of this job: too few steps were seen, or it cannot make what the job delivers"
+NO_MODEL = "no calibrated model of this job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ class Predictive:
             why = view.memory.get("why", "nothing was wanted")
             return Hold(f"{why}; the next review is in {due - view.now_s:.0f} s", memory=view.memory)
         if view.model is None or view.workload is None or not view.snapshot.signals:
-            return Hold(NO_MODEL, memory=view.memory)
+            why = view.no_model or "too few steps were seen, or it cannot make what the job delivers"
+            return Hold(f"{NO_MODEL}: {why}", memory=view.memory)
         here = asked(view, Setpoints())
         if here is None:
             return self._later(view, "the model cannot run the setting in force")

@@ -289,6 +289,9 @@ class Posterior:
     def central(self, seen: Observation) -> Draw | None:
         return Draw(TwoRates(self.generator, self.trainer), WORKLOAD)
 
+    def why_not(self, seen: Observation) -> str:
+        return ""
+
     def draws(self, seen: Observation, count: int, seed: int) -> Sequence[Draw]:
         linear = Draw(TwoRates(self.generator, self.trainer), WORKLOAD, "linear")
         return [*draws(count, self.generator, self.trainer), linear]

@@ -53,4 +53,5 @@ def test_without_a_known_split_there_is_no_model() -> None:
     scenario, seen = scene(112)
     unknown = replace(seen, in_force=Setpoints(batch_rollouts=512))
     assert CalibratedModeller(scenario.topology).central(unknown) is None
+    assert "how many GPUs" in CalibratedModeller(scenario.topology).why_not(unknown)
     assert CalibratedModeller(scenario.topology).draws(unknown, 30, 0) == ()

@@ -5,7 +5,7 @@ from statistics import median
 
 import pytest
 
-from policies.fitted import STATED, fit
+from policies.fitted import STATED, fit, why_not
 from policies.modelling import NominalModeller
 from simulators.analytic import AnalyticModel
 from simulators.pipeline import SimulatedPlant
@@ -132,6 +132,7 @@ def test_without_steps_there_is_no_model() -> None:
     modeller = NominalModeller(job_at(load("length-x16-in-1000-steps").scenario, 0, 0.0))
     nothing = Observation(0.0, Snapshot({}), Setpoints())
     assert modeller.central(nothing) is None
+    assert "neither a step of it nor its engines were seen" in modeller.why_not(nothing)
     assert modeller.draws(nothing, 30, seed=0) == ()
 
 
@@ -204,3 +205,16 @@ def test_a_first_look_far_from_what_is_stated_is_not_believed(slower: float, bel
     odd = replace(row, values={**row.values, "tpot_s": slower * row.values["tpot_s"]})
     shown = replace(seen, snapshot=replace(seen.snapshot, engine_rows=(odd,)))
     assert (fit(job_at(plant.scenario, 0, 0.0), shown) is not None) is believed
+    if not believed:
+        assert "before its first step" in why_not(job_at(plant.scenario, 0, 0.0), shown)
+
+
+def test_a_job_that_delivers_what_its_structure_cannot_is_told_with_both_rates() -> None:
+    plant, seen = seen_at_the_end("steady-noise-24h")
+    faster = tuple(replace(r, values={**r.values, "gen_samples_per_s": 40.0}) for r in seen.snapshot.rows)
+    odd = replace(seen, snapshot=replace(seen.snapshot, rows=faster))
+    modeller = NominalModeller(job_at(plant.scenario, 0, 0.0))
+    assert modeller.central(odd) is None
+    why = modeller.why_not(odd)
+    assert why.startswith("it delivers ")
+    assert "would make " in why
