@@ -78,6 +78,8 @@ class Counters:
     box_wait_s: float = 0.0
     judge_s: float = 0.0
     """With the verifier and in the queue before it, of those that came back."""
+    verifying_s: float = 0.0
+    """With the verifier alone: a part of `outside_s` too."""
     tenant_tokens: float = 0.0
     staleness: tuple[int, ...] = ()
     """Trained rollouts by staleness in versions."""

@@ -98,7 +98,7 @@ def _rollouts(delta: Counters, job: Job) -> dict[str, float | None]:
     turns, judged = _over(delta.turns, delta.finished), job.stations.verifier is not None
     return {
         "rollout_latency_s": _over(delta.rollout_s, delta.finished),
-        "non_generation_mean_s": _over(delta.outside_s, delta.finished),
+        "non_generation_mean_s": _over(delta.outside_s - delta.verifying_s, delta.finished),
         "reward_latency_s": _over(delta.judge_s, delta.finished) if judged else None,
         "resp_len_mean": _over(delta.trained_response, delta.trained),
         "prompt_len_mean": _over(delta.trained_tokens - delta.trained_response, delta.trained),

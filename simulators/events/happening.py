@@ -95,6 +95,7 @@ def come_back(s, e, r):
     elif state == VERIFYING:
         s.n[N.judging] -= 1
         s.x[X.judge_s] += s.x[X.now] - s.times_wide[r, TW.judge]
+        s.x[X.verifying_s] += s.x[X.now] - s.times[r, T.entered]
         start_verifying(s)
         finish_wide(s, e, r)
     else:

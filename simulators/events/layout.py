@@ -46,7 +46,7 @@ X = _names(
     # cumulative seconds and areas under counts
     " area_in_flight area_resident area_outside area_queued area_ring training_s sync_s decoded_tokens context_area"
     " engine_busy_s rollout_s trained_rollout_s stint_s group_s queue_age_s ring_s resident_s outside_s queued_s"
-    " box_wait_s judge_s tenant_tokens",
+    " box_wait_s judge_s verifying_s tenant_tokens",
 )
 # An engine, a rollout and a group are a cache line each: what most events touch, in 8-byte and in 4-byte columns of the
 # same 64 bytes. What else there is (the widest variant's, mostly) has tables of its own.

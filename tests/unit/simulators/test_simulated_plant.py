@@ -293,3 +293,10 @@ def test_the_wait_for_a_narrow_verifier_is_seen() -> None:
     assert told[0]["reward_latency_s"] == pytest.approx(10.0)
     assert told[1]["rollout_latency_s"] > told[1]["reward_latency_s"] > 100.0
     assert "reward_latency_s" not in simulate(small(4), 1).log[-1].row.values
+
+
+def test_what_a_judge_takes_is_no_tool_time() -> None:
+    """A log tells both apart, and a model that has a station for the verifier must not count it twice."""
+    plain, judged = small(8), replace(small(8), stations=replace(small(8).stations, verifier=Verifier(10.0, None)))
+    told = [simulate(scenario, 1).log[-1].row.values["non_generation_mean_s"] for scenario in (plain, judged)]
+    assert told[1] == pytest.approx(told[0], abs=2.0)
