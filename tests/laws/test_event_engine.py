@@ -34,7 +34,10 @@ def test_the_compiled_engine_and_its_readable_twin_leave_the_same_trace(job: Job
     compiled, twin = Simulation(job, seed, ROWS), Reference(parameters(job), seed)
     compiled.advance(until_step=5, until_s=1e6)
     twin.run(until_step=5, until_s=1e6)
-    assert compiled.trace() == twin.trace[:ROWS]
+    told, expected = compiled.trace(), twin.trace[:ROWS]
+    assert [row[1:] for row in told] == [row[1:] for row in expected]
+    # To the last bits: a compiler may fuse a product and a sum.
+    assert [row[0] for row in told] == pytest.approx([row[0] for row in expected], rel=1e-12)
 
 
 @given(core_jobs(), st.lists(st.floats(0.0, 400.0), max_size=4))
