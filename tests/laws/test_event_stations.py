@@ -119,6 +119,16 @@ def test_no_rollout_is_lost_in_any_station(number: int) -> None:
     assert simulation.step > 5
 
 
+@pytest.mark.parametrize("number", range(len(WIDE)))
+def test_a_look_at_what_engines_did_changes_not_a_bit_of_the_job(number: int) -> None:
+    simulation = Simulation(WIDE[number], number)
+    for _ in range(60):
+        simulation.advance(until_s=simulation.now_s + 3.7)
+        before = [array.tobytes() for array in simulation._state]
+        simulation.counters_now()
+        assert [array.tobytes() for array in simulation._state] == before
+
+
 @given(st.sampled_from(WIDE), st.sampled_from(WIDE), st.floats(1.0, 300.0))
 @settings(max_examples=60, deadline=None)
 def test_no_rollout_is_lost_when_stations_come(before: Job, after: Job, at_s: float) -> None:
