@@ -181,7 +181,7 @@ def changed(s: State, made: Parameters) -> State:
 
 def up_to_now(s: State) -> State:
     """A copy in which what the engines did since their last event is counted. The job itself goes on as if nobody had
-    looked: a clock that is read half way would end elsewhere by its last bit, and residents push paused contexts out."""
+    looked: a clock read half way would end elsewhere by its last bit, and residents push paused contexts out."""
     copies = {name: getattr(s, name).copy() for name in ("n", "x", "engines_wide", "clocks_wide", "rollouts_wide")}
     s = replaced(s, **copies, **two_views("engines", "clocks", _longer(s.clocks, len(s.clocks))))
     ADVANCE_ALL(handed(s))
