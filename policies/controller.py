@@ -11,19 +11,9 @@ from math import isfinite
 from statistics import fmean
 
 from policies.base import Interval
+from policies.commands import Command, ControlMode
 from policies.conduct import actuation_s, begun, held, on_probation, walked
-from policies.control import (
-    REVIEW_S,
-    Action,
-    Command,
-    ControlMode,
-    Decision,
-    GateVerdict,
-    Hold,
-    HoldCode,
-    Proposal,
-    View,
-)
+from policies.control import REVIEW_S, Action, Decision, GateVerdict, Hold, HoldCode, Proposal, View
 from policies.gate import Question, as_models_know, confirm
 from policies.guardrails.case import Case, cost_s
 from policies.guardrails.chain import guarded
