@@ -9,12 +9,13 @@ from statistics import median
 
 from benchmarks.measure import resident_mb
 from policies.control import Capability, View
-from policies.controller import question_of, tick, view_of
+from policies.controller import question_of, tick
 from policies.gate import GateLimits, confirm
 from policies.laws.predictive import Predictive
 from policies.rules import Rules
 from policies.settings import values
 from policies.state import State
+from policies.viewing import view_of
 from simulators.analytic import AnalyticModel
 from simulators.analytic.rollout import rollout_of
 from simulators.event_parameters import engine_count

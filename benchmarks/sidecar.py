@@ -27,7 +27,8 @@ from typing import Any
 
 import tomlkit
 
-from policies.control import Action, ControlMode
+from policies.commands import ControlMode
+from policies.control import Action
 from policies.state import State
 from simulators.clock import VirtualClock
 from simulators.pipeline import SimulatedPlant

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import resident_mb
-from policies.control import ControlMode
+from policies.commands import ControlMode
 from simulators.clock import VirtualClock
 from tests.servers import Asked, serving
 from tuner.charter import rules_of

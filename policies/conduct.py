@@ -5,7 +5,8 @@ from dataclasses import replace
 from math import ceil, isfinite
 
 from policies.base import Direction, Interval
-from policies.control import Action, Capability, ControlMode, Decision, HoldCode, Outcome, View
+from policies.commands import ControlMode
+from policies.control import Action, Capability, Decision, HoldCode, Outcome, View
 from policies.guardrails.case import Freeze, PastMove, Pause
 from policies.health import baseline, shifted
 from policies.moves import (

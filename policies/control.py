@@ -9,7 +9,7 @@ from enum import StrEnum
 from math import inf
 from typing import Protocol
 
-from policies.base import Direction, Interval
+from policies.base import Interval
 from policies.beliefs import Beliefs
 from policies.objective import Objective, Violation, violations
 from policies.settings import of_all, with_trainer, without
@@ -23,41 +23,6 @@ Memory = Mapping[str, float | str]
 """What a policy wants to know again at its next tick; it becomes part of the state."""
 REVIEW_S = "review_s"
 """In a policy's memory: until this second it holds, whatever it sees, and no model is made for it."""
-
-
-class ControlMode(StrEnum):
-    """How far the controller may go."""
-
-    OBSERVE = "observe"
-    """It watches and learns; nobody is told what to do."""
-    ADVISE = "advise"
-    """It says what it would do."""
-    APPROVE = "approve"
-    """It asks; a person confirms."""
-    AUTO = "auto"
-    """It acts, knob by knob, once its forecasts have earned it."""
-
-
-class CommandKind(StrEnum):
-    PAUSE = "pause"
-    RESUME = "resume"
-    APPROVE = "approve"
-    MODE = "mode"
-    STOP = "stop"
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """What a person (or a kill file) tells the controller; of no knob: all of them, of no direction: both."""
-
-    kind: CommandKind
-    knob: str | None = None
-    direction: Direction | None = None
-    decision_id: str | None = None
-    """Of an approval."""
-    mode: ControlMode | None = None
-    """Of a change of mode."""
-    author: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,31 +11,21 @@ from math import isfinite
 from statistics import fmean
 
 from policies.base import Interval
+from policies.commands import Command, ControlMode
 from policies.conduct import actuation_s, begun, held, on_probation, walked
-from policies.control import (
-    REVIEW_S,
-    Action,
-    Command,
-    ControlMode,
-    Decision,
-    GateVerdict,
-    Hold,
-    HoldCode,
-    Proposal,
-    View,
-)
+from policies.control import Action, Decision, GateVerdict, Hold, HoldCode, Proposal, View
 from policies.gate import Question, as_models_know, confirm
 from policies.guardrails.case import Case, cost_s
 from policies.guardrails.chain import guarded
-from policies.looks import stood_s
 from policies.noticing import FORECAST_STEPS, noticed
 from policies.readings import ROWS_MIN, blank_reason, level, rate_series, settling_s
 from policies.rules import Rules
 from policies.sanity import aged, sane, unsettable
 from policies.scorecard import Shadow, settled_shadow, shadowed, unlocked
-from policies.settings import direction, is_self_tuned, knobs_of, missing_of
+from policies.settings import direction, knobs_of
 from policies.state import Asked, State
 from policies.unmodelled import with_quota
+from policies.viewing import bare_view, view_of
 from policies.wishes import refused, wanted
 from simulators.plant import Observation, Setpoints
 
@@ -68,7 +58,7 @@ def _decided(rules: Rules, state: State, seen: Observation) -> tuple[State, Deci
         return walked(rules, state, seen, state.move)
     outcome = None
     if state.probation is not None:
-        state, decision, outcome = on_probation(rules, state, _bare_view(rules, state, seen), state.probation)
+        state, decision, outcome = on_probation(rules, state, bare_view(rules, state, seen), state.probation)
         if decision is not None:
             return state, replace(decision, outcome=outcome)
     # Models alone may speak for a job that is known to be young; of one that was met on its way nothing is known yet.
@@ -77,41 +67,6 @@ def _decided(rules: Rules, state: State, seen: Observation) -> tuple[State, Deci
     blanked = blank_reason(seen, 0 if young else ROWS_MIN)
     state, decision = _proposed(rules, state, view_of(rules, state, seen), blanked, seen)
     return state, replace(decision, outcome=outcome)
-
-
-def view_of(rules: Rules, state: State, seen: Observation) -> View:
-    """What the policy may know. While it rests until its next review, no model is made for it."""
-    view, due_s = _bare_view(rules, state, seen), state.memory.get(REVIEW_S, 0.0)
-    rests = isinstance(due_s, float) and seen.time_s < due_s
-    if rules.modeller is None or rests:
-        return view
-    central = rules.modeller.central(seen)
-    if central is None:
-        return replace(view, no_model=rules.modeller.why_not(seen))
-    return replace(
-        view, model=central.model, workload=central.workload, doubt=central.doubt, simulator=central.simulator
-    )
-
-
-def _bare_view(rules: Rules, state: State, seen: Observation) -> View:
-    """The same without a model."""
-    return View(
-        now_s=seen.time_s,
-        snapshot=seen.snapshot,
-        in_force=seen.in_force,
-        topology=rules.topology,
-        inventory=seen.inventory,
-        bounds=rules.bounds,
-        objective=rules.objective,
-        beliefs=state.beliefs,
-        missing=missing_of(seen.in_force, seen.inventory),
-        pending=None if state.move is None else state.move.goal,
-        capabilities=tuple(c for c in rules.capabilities if not is_self_tuned(c.knob, rules.topology)),
-        locked=_locked_knobs(rules, state),
-        refused=None if state.wanted is None else state.wanted.refused,
-        horizon_s=max(0.0, min(max(rules.horizon_s, stood_s(seen.time_s, state.memory)), rules.ends_s - seen.time_s)),
-        memory=state.memory,
-    )
 
 
 def _proposed(rules: Rules, state: State, view: View, blanked: str, seen: Observation) -> tuple[State, Decision]:
@@ -260,14 +215,6 @@ def _asked(rules: Rules, state: State, view: View, decision: Decision) -> tuple[
     expires_s = view.now_s + rules.approval_s
     asked = Asked(decision.decision_id, changes, decision.reason, expires_s, decision.gain_frac)
     return replace(state, asked=asked), replace(decision, action=Action.ASK, expires_s=expires_s)
-
-
-def _locked_knobs(rules: Rules, state: State) -> frozenset[str]:
-    """Knobs that `auto` may only advise."""
-    if state.mode is not ControlMode.AUTO:
-        return frozenset()
-    changing = {capability.knob for capability in rules.capabilities if capability.data_changing}
-    return frozenset(changing - set(rules.limits.auto_data_changing))
 
 
 def _locked(rules: Rules, state: State, view: View, knobs: tuple[str, ...]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from policies.base import Direction, Interval
 from policies.beliefs import CENTRAL_80, WALK_PER_S, Belief, Beliefs, Reading, forgotten, rescaled, updated
 from policies.change_tests import Cusum, summed, threshold_for
-from policies.control import Command, CommandKind, ControlMode
+from policies.commands import Command, CommandKind, ControlMode
 from policies.guardrails.case import Pause
 from policies.hands import foreign, home_again, is_ours, let_go, retried
 from policies.health import recovered

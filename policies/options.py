@@ -1,8 +1,8 @@
 """The settings next to the one in force, knob by knob, and what the model says that they are worth.
 
-Each knob's lattice is climbed from where it stands, in steps that double and then close in: one hill is assumed. Of
-prefill and decode there are two where contexts outgrow the decoders' KV, one with enough of it and one with a pool that
-does without: there that lattice is looked over.
+Each knob's lattice is climbed from where it stands (policies/climbing.py): one hill is assumed. Of prefill and decode
+there are two where contexts outgrow the decoders' KV, one with enough of it and one with a pool that does without:
+there that lattice is looked over.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from math import ceil, exp, inf, isfinite, log
 from statistics import fmean
 
+from policies.climbing import climbed, nearest_best
 from policies.control import View, split_to
 from policies.objective import Violation, value, worsened
 from policies.outlook import Outlook, at
@@ -22,18 +23,12 @@ from simulators.signals import TINY
 
 FLIGHT_STEP, FLIGHT_STEPS = 1.25, 4
 """One step of the limit in flight, and how many of them one change may take."""
-FLAT = 0.005
-"""Where more in flight brings no more than this, it only makes rollouts older; more oversampling only wastes them."""
 RATIO_STEP, RATIO_MAX = 0.125, 2.0
 """One step of the oversampling ratio, and how far it goes."""
-CLIMB_MAX = 24
-"""Steps of one climb: from one end of a lattice of 2,048 GPUs to the other by doubling."""
 NEAR_FRAC, NEAR_LEAST, NEAR_MOST = 0.8, 3, 6
 """By a model that is some percent off: so near to the best a setting is simulated, so many at least and at most."""
-FINEST = 256
-"""Parts of a lattice below which no climb looks: of thousands of places neighbours are worth the same."""
 COARSE = 32
-"""The same where the model is some percent off, and what is near is simulated."""
+"""Parts of a lattice below which no climb looks where the model is some percent off, and what is near is simulated."""
 LOOKED_OVER = 9
 """Parts of a lattice in whose middles it is looked at before it is climbed: at an end one pool has next to nothing."""
 
@@ -93,56 +88,6 @@ def named(changes: Setpoints) -> str:
     return ", ".join(parts)
 
 
-# ---- climbing ----
-
-
-def _climbed(
-    sizes: list[int],
-    start: int,
-    ask: Callable[[int], float | None],
-    looks: Iterable[int] = (),
-    finest: int = FINEST,
-) -> Mapping[int, float]:
-    """Worths along a sorted lattice, from `start` uphill in steps that double, then closing in, first on the side
-    that is higher further out. One hill is assumed; where there may be more, the climb is from the best of some places.
-
-    The neighbours of the best, and of the start, are always among them, so that their sides are known; of the best
-    those a `finest`-th of the lattice away.
-    """
-    known: dict[int, float | None] = {}
-
-    def worth(spot: int) -> float:
-        if not 0 <= spot < len(sizes):
-            return float("-inf")
-        if spot not in known:
-            known[spot] = ask(sizes[spot])
-        return told(spot)
-
-    def told(spot: int) -> float:
-        """Where nothing is known, nothing is promised."""
-        found = known.get(spot)
-        return float("-inf") if found is None else found
-
-    least = max(1, len(sizes) // finest)
-    best, stride, grown = max((sizes.index(start), *looks), key=worth), least, True
-    for _ in range(CLIMB_MAX):
-        sides = sorted((-stride, stride), key=lambda side: told(best + 2 * side), reverse=True)
-        better = next((best + side for side in sides if worth(best + side) > worth(best)), None)
-        if better is not None:
-            best, stride = better, stride * 2 if grown else stride
-        elif stride > least:
-            stride, grown = max(least, stride // 2), False
-        else:
-            break
-    return {sizes[spot]: found for spot, found in known.items() if found is not None}
-
-
-def _nearest_best(worths: Mapping[int, float], start: int) -> int:
-    """As good as the best but for what is flat, and no further from `start` than it must be."""
-    enough = (1.0 - FLAT) * max(worths.values())
-    return min((spot for spot, worth in worths.items() if worth >= enough), key=lambda spot: abs(spot - start))
-
-
 def splits(view: View, ask: Ask, now: float, drift: Outlook) -> tuple[Option, ...]:
     """Every split that was asked for on the side of the best one, by what is to come."""
     start, total = view.in_force.gpus_trainer, gpus(view.in_force)
@@ -151,7 +96,7 @@ def splits(view: View, ask: Ask, now: float, drift: Outlook) -> tuple[Option, ..
     if not view.in_force.gpus_generator:
         return ()
     sizes = sorted({start, *legal_sizes(view.topology, view.in_force, view.bounds)})
-    worths = _climbed(sizes, start, lambda t: now if t == start else ask(split_to(view, t)))
+    worths = climbed(sizes, start, lambda t: now if t == start else ask(split_to(view, t)))
     if len(worths) < 2:
         return ()
     points = tuple(sorted((log((total - t) / t), log(worth)) for t, worth in worths.items()))
@@ -188,7 +133,7 @@ def _prefills(view: View, ask: Ask, now: float) -> Option | None:
     parts = min(LOOKED_OVER, len(sizes))
     looks = [(2 * part + 1) * len(sizes) // (2 * parts) for part in range(parts)]
     hills = _outgrown(view, (wish(start),))
-    worths = dict(_climbed(sizes, start, worth, looks, COARSE) if hills else _climbed(sizes, start, worth))
+    worths = dict(climbed(sizes, start, worth, looks, COARSE) if hills else climbed(sizes, start, worth))
     if not hills:
         asked = sorted(worths)
         spot = asked.index(_best(worths))
@@ -267,7 +212,7 @@ def _of_ratios(view: View, ask: Ask, now: float, wish: Callable[[float], Setpoin
         worth = None if changes is None else ask(changes)
         if worth is not None:
             worths[place] = worth
-    least = _nearest_best(worths, spot)
+    least = nearest_best(worths, spot)
     best = wish(ratios[least])
     return None if least == spot or best is None else Option(best, worths[least])
 
@@ -306,8 +251,8 @@ def _of_limits(view: View, ask: Ask, now: float, start: int | None, wish: Callab
         return None
     steps = range(-FLIGHT_STEPS, FLIGHT_STEPS + 1)
     sizes = sorted({max(1, round(start * FLIGHT_STEP**k)) for k in steps} | {start})
-    worths = _climbed(sizes, start, lambda n: now if n == start else ask(wish(n)))
-    least = _nearest_best(worths, start)
+    worths = climbed(sizes, start, lambda n: now if n == start else ask(wish(n)))
+    least = nearest_best(worths, start)
     return None if least == start else Option(wish(least), worths[least])
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from policies.base import Direction, Interval
 from policies.beliefs import Beliefs
 from policies.change_tests import Cusum
-from policies.control import ControlMode, Memory
+from policies.commands import ControlMode
+from policies.control import Memory
 from policies.guardrails.case import Freeze, PastMove, Pause
 from policies.moves import Move
 from policies.probation import Probation

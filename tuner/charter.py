@@ -9,7 +9,8 @@ from typing import Any, get_args, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from policies.calibrated import CalibratedModeller
-from policies.control import Capability, ControlMode, Modeller, Policy
+from policies.commands import ControlMode
+from policies.control import Capability, Modeller, Policy
 from policies.gate import GateLimits
 from policies.guardrails.case import Limits
 from policies.laws.lending import Lending

@@ -3,7 +3,7 @@
 from collections import deque
 from pathlib import Path
 
-from policies.control import Command, CommandKind
+from policies.commands import Command, CommandKind
 
 ROOM = 64
 """Commands that may wait; nobody types faster than a tick takes them."""

@@ -18,8 +18,9 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter
 
+from policies.commands import Command
 from policies.conduct import noted
-from policies.control import Command, Decision
+from policies.control import Decision
 from policies.state import STATE_VERSION, State
 from simulators.plant import Observation, Receipt
 from tuner import pages

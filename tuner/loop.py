@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Protocol
 
+from policies.commands import Command, CommandKind
 from policies.conduct import noted
-from policies.control import Command, CommandKind, Decision
+from policies.control import Decision
 from policies.controller import sane_tick, tick
 from policies.rules import Rules
 from policies.sanity import sane

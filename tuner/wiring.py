@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from policies.control import Capability, Command, CommandKind, ControlMode
+from policies.commands import Command, CommandKind, ControlMode
+from policies.control import Capability
 from policies.gate import GateLimits
 from policies.guardrails.case import Limits
 from policies.objective import Objective

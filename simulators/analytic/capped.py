@@ -31,11 +31,12 @@ import math
 from dataclasses import dataclass
 
 from simulators.analytic.case import Case
-from simulators.analytic.cycle import LAST_OF_BATCH, Release, excess, first_guess_s, met_in_flight, wanted_at_once
+from simulators.analytic.cycle import Release, excess, first_guess_s, met_in_flight, wanted_at_once
 from simulators.analytic.engine import Stops
 from simulators.analytic.generation import Generation, generate
+from simulators.analytic.groups import Groups, groups_of
 from simulators.analytic.outgrowing import outgrows
-from simulators.analytic.oversampling import Endings, end_of_round
+from simulators.analytic.oversampling import end_of_round
 from simulators.analytic.supply import (
     Supply,
     endings_of,
@@ -85,22 +86,6 @@ def _release(case: Case, train: float) -> Release:
 
 
 @dataclass(frozen=True, slots=True)
-class _Groups:
-    """What the groups of one period do, as far as the cap is concerned."""
-
-    started: float
-    """Rollouts, failed attempts not counted."""
-    freed: float
-    """Slots that come free when a batch is trained: its own, and those of groups that were given up meanwhile."""
-    stays: Curve
-    """How long a rollout is in flight."""
-    slot: Curve
-    """How long a group holds its slot while it runs; with its replacements, where the filter drops it."""
-    last_s: float
-    """The last group of a batch ends."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Look:
     """The job at one period that is tried."""
 
@@ -121,7 +106,7 @@ class _Cap:
     case: Case
     release: Release
     supply: Supply
-    groups: _Groups
+    groups: Groups
     """In the seconds of `supply`."""
     full_per_s: float
     most: float
@@ -158,14 +143,14 @@ class _Cap:
             gaps = (*gaps, math.log(self._drained(groups, release, (period, scale)) / period))
         return _Look(at, made, period, scale, gaps)
 
-    def _groups(self, step_s: float) -> _Groups:
+    def _groups(self, step_s: float) -> Groups:
         """A round is dispatched within a period where there are others beside it: the longer, the fewer finish late."""
         case, supply = self.case, self.supply
         if not in_rounds(case) or open_alone(case):
             return self.groups
-        return _groups(case, supply, endings_of(case, supply.made, supply.times, step_s))
+        return groups_of(case, supply, endings_of(case, supply.made, supply.times, step_s))
 
-    def _excess(self, groups: _Groups, release: Release, units: float) -> float:
+    def _excess(self, groups: Groups, release: Release, units: float) -> float:
         """A round that is open alone is waited for until its n-th usable group."""
         layout = self.case.layout
         if not in_rounds(self.case) or not open_alone(self.case):
@@ -175,7 +160,7 @@ class _Cap:
         end = max(end, self.supply.kept.endings.last_s)
         return math.log((end + (0.0 if release.freed_at_start else release.train_s)) / units)
 
-    def _drained(self, groups: _Groups, release: Release, at: tuple[float, float]) -> float:
+    def _drained(self, groups: Groups, release: Release, at: tuple[float, float]) -> float:
         """The period that the drains allow, by the formula above."""
         (period_s, scale), case, layout = at, self.case, self.case.layout
         last, batches = groups.last_s * scale, self.release.batch_groups / layout.batch_groups
@@ -284,29 +269,17 @@ def capped(case: Case, train: float, sides: tuple[float, float], full: Supply) -
         stops = stops_of(case, lost_s(case, full.made, full.kept.rollout, max(sides)), max(sides))
         full = supply_of(case, generate(case, most, stops))
     rates = (full.started_per_s / case.attempts, most, sides[0] * steps, sides[1] * steps)
-    cap = _Cap(case, release, full, _groups(case, full, full.kept.endings), *rates)
+    cap = _Cap(case, release, full, groups_of(case, full, full.kept.endings), *rates)
     again = not case.rollout.scales(case.fixed_s)
     look = cap.solve(cap.start(), ROUGH if again else CLOSE)
     supply, waiting = supply_of(case, look.made, look.period_s / steps), cap.waiting(look)
     if again:
-        cap = _Cap(case, release, supply, _groups(case, supply, supply.kept.endings), *rates)
+        cap = _Cap(case, release, supply, groups_of(case, supply, supply.kept.endings), *rates)
         look = cap.solve((cap.place(look.period_s), 1.0))
         supply, waiting = supply_of(case, look.made, look.period_s / steps), cap.waiting(look)
     shortest = cap.shortest_s(look.made)
     period = look.period_s if look.period_s > shortest * BINDS else shortest
     return Capped(period / steps, with_those_that_wait(case, supply, waiting), cap.binds(look), waiting)
-
-
-def _groups(case: Case, supply: Supply, endings: Endings) -> _Groups:
-    """One that the filter drops is replaced, except where slots are counted by publications."""
-    layout, batch = case.layout, float(case.layout.batch_groups)
-    opened, freed = endings.opened(batch, case.yield_frac), endings.freed(batch, case.yield_frac)
-    group = endings.cut(supply.times.curve(layout.members)) if in_rounds(case) else supply.kept.group
-    slot = group.scaled(1.0 if layout.plug is Plug.PER_SYNC else opened / freed)
-    if in_rounds(case) and open_alone(case):  # its end is looked for
-        slot = supply.times.curve(layout.members).scaled(1.0 / case.yield_frac)
-    last_s = group.quantile(1.0 - LAST_OF_BATCH / freed)
-    return _Groups(opened * layout.members, freed, endings.cut(supply.kept.rollout), slot, last_s)
 
 
 def _spread(release: Release, load: tuple[float, float, float], rollout: Curve, period: float) -> Release:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.control import ControlMode
+from policies.commands import ControlMode
 from policies.laws.rate_balance import RateBalance
 from policies.rules import Rules
 from policies.state import State

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.control import ControlMode
+from policies.commands import ControlMode
 from policies.state import State
 from simulators.clock import VirtualClock
 from simulators.plant import Observation, Order, Receipt, Setpoints, Status

@@ -14,18 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies.base import Direction, Interval
-from policies.control import (
-    Action,
-    Capability,
-    Command,
-    CommandKind,
-    ControlMode,
-    Decision,
-    Hold,
-    Policy,
-    Proposal,
-    View,
-)
+from policies.commands import Command, CommandKind, ControlMode
+from policies.control import Action, Capability, Decision, Hold, Policy, Proposal, View
 from policies.controller import tick
 from policies.guardrails.case import Limits
 from policies.laws.lending import Lending

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies.control import ControlMode
+from policies.commands import ControlMode
 from policies.controller import tick
 from policies.laws.predictive import Predictive
 from policies.modelling import NominalModeller

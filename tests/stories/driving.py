@@ -4,7 +4,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from policies.base import Interval
-from policies.control import Action, Capability, ControlMode, Decision, HoldCode, Policy, Proposal, View
+from policies.commands import ControlMode
+from policies.control import Action, Capability, Decision, HoldCode, Policy, Proposal, View
 from policies.laws.rate_balance import RateBalance
 from policies.rules import Rules
 from policies.settings import SPLIT, with_trainer

@@ -13,7 +13,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from policies.control import Capability, ControlMode
+from policies.commands import ControlMode
+from policies.control import Capability
 from policies.laws.rate_balance import RateBalance
 from policies.rules import Rules
 from policies.settings import SPLIT

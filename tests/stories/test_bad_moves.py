@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from policies.base import Direction
-from policies.control import ControlMode, HoldCode
+from policies.commands import ControlMode
+from policies.control import HoldCode
 from policies.guardrails.case import Pause
 from policies.settings import SPLIT
 from policies.state import State

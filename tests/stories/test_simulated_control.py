@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.control import Action, Capability, ControlMode
+from policies.commands import ControlMode
+from policies.control import Action, Capability
 from policies.laws.rate_balance import RateBalance
 from policies.laws.threshold import Threshold
 from policies.rules import Rules

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from policies.base import Interval
-from policies.control import ControlMode, Hold, Proposal, View, split_to
+from policies.commands import ControlMode
+from policies.control import Hold, Proposal, View, split_to
 from policies.guardrails.case import Limits
 from policies.probation import STEPS_MOST
 from policies.state import State

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from policies.control import Action, Capability, Command, CommandKind, ControlMode, HoldCode
+from policies.commands import Command, CommandKind, ControlMode
+from policies.control import Action, Capability, HoldCode
 from policies.controller import tick
 from policies.moves import Stage
 from policies.settings import SPLIT, gpus

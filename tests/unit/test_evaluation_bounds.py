@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from policies.base import Interval
-from policies.control import ControlMode, Hold, Policy, Proposal, View
+from policies.commands import ControlMode
+from policies.control import Hold, Policy, Proposal, View
 from policies.settings import merged, values
 from policies.state import State
 from simulators.clock import VirtualClock

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from policies.control import Action, ControlMode
+from policies.commands import ControlMode
+from policies.control import Action
 from policies.rules import Rules
 from policies.state import State
 from simulators.clock import VirtualClock

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.control import Command, CommandKind, ControlMode
+from policies.commands import Command, CommandKind, ControlMode
 from policies.laws.rate_balance import RateBalance
 from policies.rules import Rules
 from policies.state import STATE_VERSION, State

@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
 
-from policies.control import ControlMode
+from policies.commands import ControlMode
 from policies.guardrails.seeing import EVIDENCE
 from simulators.plant import Observation
 from tuner.config import load

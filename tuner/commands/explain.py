@@ -14,13 +14,13 @@ from pathlib import Path
 from policies.alternatives import alternatives
 from policies.base import Interval
 from policies.control import Action, Decision, Hold, HoldCode, View
-from policies.controller import view_of
 from policies.diagnosis.verdict import diagnose
 from policies.estimators import estimate
 from policies.fitted import fit
 from policies.options import named
 from policies.rules import Rules
 from policies.settings import ACTED, values
+from policies.viewing import view_of
 from simulators.analytic import AnalyticModel
 from simulators.limits import binding_limits
 from simulators.plant import Setpoints, Status

@@ -2,7 +2,7 @@
 
 import sys
 
-from policies.control import ControlMode
+from policies.commands import ControlMode
 from tuner.client import Where, daemon_of
 from tuner.errors import ConfigError
 

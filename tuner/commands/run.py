@@ -10,7 +10,7 @@ from pathlib import Path
 from socket import socket as Socket  # noqa: N812  (a type, beside variables of that name)
 from types import FrameType
 
-from policies.control import Command, CommandKind, ControlMode
+from policies.commands import Command, CommandKind, ControlMode
 from policies.rules import Rules
 from simulators.plant import Topology
 from tuner import config

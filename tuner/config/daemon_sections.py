@@ -4,7 +4,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
 
-from policies.control import ControlMode
+from policies.commands import ControlMode
 from policies.objective import StalenessBound
 from policies.rules import Foreign
 from tuner.config.values import Count, Seconds, Section, not_bool

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from policies.base import Interval
-from policies.control import Capability, ControlMode, Policy
+from policies.commands import ControlMode
+from policies.control import Capability, Policy
 from policies.guardrails.case import Limits
 from policies.objective import objective_of
 from policies.settings import ACTED, GPUS_OF, SPLIT

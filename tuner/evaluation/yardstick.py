@@ -5,7 +5,8 @@ from dataclasses import replace
 from math import inf
 
 from policies import clairvoyant
-from policies.clairvoyant import Progress, Rates, Schedule
+from policies.blocks import Progress, Rates, analytic_rates, corrected, progress_of
+from policies.clairvoyant import Schedule
 from policies.reachable import Reach
 from policies.settings import difference, values
 from simulators.pipeline import SimulatedPlant
@@ -29,8 +30,8 @@ def yardstick(task: Task) -> Run:
     chapter 9.) What a job would take that had begun there is kept beside it.
     """
     scenario, goal, size = task.scenario, task.goal or 0.0, task.size
-    progress = clairvoyant.progress_of(scenario, goal, size.blocks)
-    rates = clairvoyant.analytic_rates(scenario, progress)
+    progress = progress_of(scenario, goal, size.blocks)
+    rates = analytic_rates(scenario, progress)
     settings = clairvoyant.promising(Reach(scenario), progress, rates, size.settings)
     true = _corrected(task, progress, settings, rates)
     tried = [clairvoyant.earliest(scenario, progress, settings, true, dear) for dear in DEARNESS]
@@ -48,7 +49,7 @@ def _corrected(task: Task, progress: Progress, settings: Sequence[Setpoints], ra
     while wanted is not None and len(measured) < task.size.corrections:
         run = _stayed(task.scenario, wanted, task.seed + TRAINING_SEED, task.goal or 0.0)
         measured[wanted] = _block_ends(run, progress)
-        true = clairvoyant.corrected(rates, progress, measured)
+        true = corrected(rates, progress, measured)
         planned = clairvoyant.earliest(task.scenario, progress, settings, true)
         still = clairvoyant.statics(progress, settings, true, len(settings))
         wanted = next((s for s in (still[0], *planned.settings, *still) if s not in measured), None)

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from policies.base import Direction
-from policies.control import Command, CommandKind, ControlMode
+from policies.commands import Command, CommandKind, ControlMode
 from policies.settings import ACTED
 from tuner.errors import ConfigError
 from tuner.inbox import People

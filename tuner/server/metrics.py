@@ -5,7 +5,8 @@ from math import nan
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-from policies.control import ControlMode, Decision
+from policies.commands import ControlMode
+from policies.control import Decision
 from policies.guardrails.seeing import stale_after_s
 from policies.moves import Move, Stage
 from policies.scorecard import bias, conformal_scale, coverage, unlocked

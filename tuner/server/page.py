@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from policies.control import ControlMode, HoldCode
+from policies.commands import ControlMode
+from policies.control import HoldCode
 from policies.scorecard import PastShadow, coverage, unlocked
 from policies.settings import ACTED, values
 from policies.state import State

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from policies.control import Action, ControlMode, Hold, HoldCode, Proposal, View
+from policies.commands import ControlMode
+from policies.control import Action, Hold, HoldCode, Proposal, View
 from policies.controller import tick
 from policies.rules import Rules
 from policies.state import State

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 
 from policies.base import Interval
-from policies.control import Action, Command, CommandKind, ControlMode, Hold, Proposal, View, split_to
+from policies.commands import Command, CommandKind, ControlMode
+from policies.control import Action, Hold, Proposal, View, split_to
 from tests.unit.control.test_modes import Job
 
 

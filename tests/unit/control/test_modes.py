@@ -7,18 +7,8 @@ from typing import Any
 import pytest
 
 from policies.base import Direction, Interval
-from policies.control import (
-    Action,
-    Command,
-    CommandKind,
-    ControlMode,
-    Decision,
-    Draw,
-    HoldCode,
-    Proposal,
-    View,
-    split_to,
-)
+from policies.commands import Command, CommandKind, ControlMode
+from policies.control import Action, Decision, Draw, HoldCode, Proposal, View, split_to
 from policies.controller import tick
 from policies.guardrails.case import Limits
 from policies.laws.rate_balance import RateBalance

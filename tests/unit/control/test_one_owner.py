@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from policies.control import Action, ControlMode, Hold, HoldCode, Proposal, View
+from policies.commands import ControlMode
+from policies.control import Action, Hold, HoldCode, Proposal, View
 from policies.laws.predictive import Predictive
 from policies.settings import SPLIT, knobs_of
 from simulators.plant import Setpoints

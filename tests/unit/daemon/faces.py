@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from policies.control import Command, ControlMode
+from policies.commands import Command, ControlMode
 from policies.laws.rate_balance import RateBalance
 from policies.rules import Rules
 from policies.state import State

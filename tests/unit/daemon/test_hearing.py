@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from policies.control import Action, ControlMode, HoldCode
+from policies.commands import ControlMode
+from policies.control import Action, HoldCode
 from policies.modelling import NominalModeller
 from policies.state import State
 from simulators.clock import VirtualClock

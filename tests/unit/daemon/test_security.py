@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from policies.control import Command, CommandKind, ControlMode
+from policies.commands import Command, CommandKind, ControlMode
 from tests.servers import Answer, Asked
 from tests.servers import serving as echoing
 from tests.unit.daemon.faces import TOKEN, Face, served

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.control import Command, CommandKind, ControlMode
+from policies.commands import Command, CommandKind, ControlMode
 from policies.rules import Foreign
 from policies.state import State
 from simulators.clock import VirtualClock

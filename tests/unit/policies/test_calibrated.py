@@ -6,11 +6,12 @@ import pytest
 
 from policies.calibrated import CalibratedModeller
 from policies.control import Proposal
-from policies.controller import question_of, view_of
+from policies.controller import question_of
 from policies.gate import GateLimits, confirm
 from policies.laws.predictive import Predictive
 from policies.rules import Rules
 from policies.state import State
+from policies.viewing import view_of
 from simulators.pipeline import SimulatedPlant
 from simulators.plant import Observation, Setpoints
 from simulators.scenario import Scenario

@@ -5,16 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from policies.clairvoyant import (
-    Progress,
-    analytic_rates,
-    corrected,
-    earliest,
-    envelope,
-    progress_of,
-    promising,
-    statics,
-)
+from policies.blocks import Progress, analytic_rates, corrected, progress_of
+from policies.clairvoyant import earliest, envelope, promising, statics
 from policies.options import FLIGHT_STEPS
 from policies.reachable import FLIGHT_MOVES, Reach, climbed, half_turned
 from simulators.plant import Bounds, Setpoints

@@ -7,13 +7,13 @@ from random import Random
 import pytest
 
 from policies.control import Memory, View
-from policies.controller import view_of
 from policies.fitted import ROWS
 from policies.laws.static import Static
 from policies.looks import MOVING_S, STILL_S, looked, widened
 from policies.outlook import to_come
 from policies.rules import DRIFT_S, Rules
 from policies.state import State
+from policies.viewing import view_of
 from simulators.plant import Inventory, Observation
 from simulators.snapshot import Row, Signal, Snapshot
 from tests.plants import START, TOPOLOGY

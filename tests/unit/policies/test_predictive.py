@@ -4,9 +4,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from policies.climbing import FLAT
 from policies.control import Capability, Hold, Proposal, View
 from policies.laws.predictive import Predictive
-from policies.options import FLAT, next_ratios
+from policies.options import next_ratios
 from policies.settings import ACTED, knobs_of, merged, with_in_flight
 from simulators.analytic import AnalyticModel
 from simulators.event_state import Job
