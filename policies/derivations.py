@@ -192,8 +192,8 @@ DERIVATIONS: tuple[Derivation, ...] = (
         "zero_adv_frac",
         "1",
         ("solved_all_frac", "solved_none_frac"),
-        "solved_all_frac + solved_none_frac",
-        lambda a, b: a + b if a + b <= 1.0 + TINY else None,
+        "min(1, solved_all_frac + solved_none_frac)",
+        lambda a, b: min(1.0, a + b) if a + b <= 1.0 + TINY else None,
         "groups all right or all wrong",
     ),
     Derivation(
